@@ -14,6 +14,7 @@ mod against;
 mod bare_loop;
 mod commands;
 mod crash_speed;
+mod device_replay_speed;
 mod growing;
 mod growth;
 mod hamming_speed;
@@ -78,13 +79,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let crashes = crash_speed::measure();
     let ubifs = ubifs_speed::measure();
     let growth = growth::measure()?;
+    let device_replay = device_replay_speed::measure()?;
     let commands = argument("--nandlab").map(|path| commands::measure(&path)).transpose()?;
     print_layers(&page, &replay, &timed, &layers);
     print_systems(&schedulers, &hamming, &matrix, &crashes, &ubifs);
+    device_replay_speed::print(&device_replay);
     print_growth(&growth, commands.as_ref());
     let measured = (&page, &replay, &timed, &ubifs, &hamming);
     let mut report = report(measured, &schedulers, &matrix, &crashes, &layers);
     add_growth(&mut report, &growth, commands.as_ref());
+    report["device_replay_requests_per_s"] = json!(device_replay.card_requests_per_s);
+    report["device_replay"] = json!(device_replay.layers);
     if let Some(earlier) = earlier {
         against::print(&earlier, &report)?;
     }

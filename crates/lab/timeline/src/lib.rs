@@ -172,7 +172,7 @@ pub struct Lanes {
     name: &'static str,
     parent: Track,
     /// Tracks, and when the last slice of each ends.
-    lanes: Vec<(Track, u64)>,
+    tracks: Vec<(Track, u64)>,
 }
 
 impl Lanes {
@@ -182,7 +182,7 @@ impl Lanes {
     /// As [`Timeline::track`].
     pub fn new(timeline: &mut Timeline, name: &'static str) -> io::Result<Self> {
         let parent = timeline.track(name, None)?;
-        Ok(Self { name, parent, lanes: Vec::new() })
+        Ok(Self { name, parent, tracks: Vec::new() })
     }
 
     /// The track for a slice from `start_ns` to `end_ns`.
@@ -197,14 +197,14 @@ impl Lanes {
         start_ns: u64,
         end_ns: u64,
     ) -> io::Result<Track> {
-        let free = self.lanes.iter_mut().find(|(_, busy_until_ns)| *busy_until_ns <= start_ns);
+        let free = self.tracks.iter_mut().find(|(_, busy_until_ns)| *busy_until_ns <= start_ns);
         if let Some((track, busy_until_ns)) = free {
             *busy_until_ns = end_ns;
             return Ok(*track);
         }
-        let name = format!("{} {}", self.name, self.lanes.len());
+        let name = format!("{} {}", self.name, self.tracks.len());
         let track = timeline.track(&name, Some(self.parent))?;
-        self.lanes.push((track, end_ns));
+        self.tracks.push((track, end_ns));
         Ok(track)
     }
 }

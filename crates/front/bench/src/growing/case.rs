@@ -1,6 +1,7 @@
 //! The contract: a piece of work of a given size, and what its growth may be.
 
 use crash::{Crash, Cuts, Sabotage, Setup};
+use device_replay::{Pace, PastTheEnd, Preconditioning, ReplayOptions, Stacks, replay_all};
 use mount::MountRequest;
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
@@ -38,6 +39,8 @@ pub(crate) enum Work {
     Cells(&'static str),
     /// A study file that replays `TRACE`, a trace of as many requests in the format of this extension.
     Trace(&'static str, &'static str),
+    /// A replay on this device, in a closed loop, of a trace of as many requests.
+    DeviceReplay(&'static str),
     /// Power cuts of this file system under a script of as many files.
     Cuts(&'static str),
 }
@@ -78,6 +81,7 @@ impl Case {
             }
             Work::Trace(text, _) => text.to_owned(),
             Work::Cuts(kind) => return cuts(kind, units),
+            Work::DeviceReplay(device) => return self.device_replay(device, units),
         };
         let folder = Folder::new(self.name)?;
         let path = folder.0.join("study.toml");
@@ -95,6 +99,39 @@ impl Case {
             let results = study::run_study(&study, 1, &mut |_, _, _| true)?;
             drop(folder);
             Ok(Box::new(results))
+        }))
+    }
+}
+
+impl Case {
+    fn device_replay(
+        &self,
+        device: &str,
+        units: u64,
+    ) -> Result<Box<dyn FnOnce() -> Outcome>, Box<dyn Error>> {
+        let folder = Folder::new(self.name)?;
+        let path = folder.0.join("trace.parquet");
+        write_trace(&path, "parquet", units)?;
+        let options = ReplayOptions {
+            trace: path,
+            reading: trace::Options::default(),
+            pace: Pace::ClosedLoop { queue_depth: 32 },
+            past_the_end: PastTheEnd::Error,
+            nr_requests: 128,
+            timeline: None,
+            seed: 1,
+        };
+        let stacks = Stacks {
+            device: device.to_owned(),
+            changes: BTreeMap::new(),
+            ftls: Vec::new(),
+            schedulers: vec!["noop".to_owned()],
+            preconditioning: Preconditioning::Fill,
+        };
+        Ok(Box::new(move || {
+            let runs = replay_all(&options, &stacks)?;
+            drop(folder);
+            Ok(Box::new(runs))
         }))
     }
 }

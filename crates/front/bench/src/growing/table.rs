@@ -177,6 +177,15 @@ pub(crate) const CASES: &[Case] = &[
         bytes_per_unit_max: OF_A_REPEAT,
     },
     Case {
+        name: "replay on a device",
+        kind: None,
+        unit: "request",
+        // More than a batch of the reader, which is kept whole.
+        units: 100_000,
+        work: Work::DeviceReplay("emmc-4.5-64gb"),
+        bytes_per_unit_max: NEXT_TO_NONE,
+    },
+    Case {
         name: "sequential",
         kind: Some("sequential"),
         unit: "write of the whole device",
