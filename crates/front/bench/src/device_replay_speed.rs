@@ -32,8 +32,8 @@ command_overhead_ns = 1000
 queue_depth = 32
 executes = 4
 [flash]
-part = "k9f2g08u0c"
-blocks = 9216
+part = "k9f1g08u0a"
+blocks = 18432
 channels = 1
 dies_per_channel = 1
 capacity_bytes = 1073741824
@@ -42,7 +42,7 @@ copy_back = true
 "host" = "of this benchmark"
 "flash" = "of this benchmark"
 "#;
-const SMALL_BLOCKS: u32 = 9216;
+const SMALL_BLOCKS: u32 = 18_432;
 const SMALL_GIB: u64 = 1;
 
 /// Speed of one layer.
@@ -120,7 +120,7 @@ fn timed_s(device: &str, ftl: Option<&str>, traces: [&Path; 2]) -> Result<f64, B
 fn untimed_s(ftl: &str, traces: [&Path; 2]) -> Result<f64, Box<dyn Error>> {
     let device = DeviceOptions {
         ftl: ftl.to_owned(),
-        part: Some("k9f2g08u0c".to_owned()),
+        part: Some("k9f1g08u0a".to_owned()),
         blocks: Some(SMALL_BLOCKS),
         logical_bytes: Some(SMALL_GIB << 30),
         ..DeviceOptions::default()
