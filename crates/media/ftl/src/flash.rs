@@ -392,7 +392,7 @@ impl Flash {
 
     /// Logical page numbers of a block's tags, page by page, without an operation.
     #[inline]
-    pub fn peek_lpns(&self, block: u32) -> &[u32] {
+    pub fn peek_lpns(&self, block: u32) -> impl ExactSizeIterator<Item = u32> {
         self.chip.peek_lpns(self.physical[block as usize])
     }
 

@@ -93,7 +93,9 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     build: |flash, logical_pages, settings| Box::new(PageMap::new(flash, logical_pages, settings)),
 };
 
-const UNMAPPED: u32 = u32::MAX;
+// Zero, so that the system gives memory of the map only where it is written.
+/// Entry of a page that is nowhere.
+const UNMAPPED: u32 = 0;
 const HOST: usize = 0;
 const SECOND: usize = 1;
 
@@ -107,7 +109,7 @@ enum Frontier {
 #[derive(Clone)]
 struct PageMap {
     log: PageLog,
-    /// Block and page of the newest copy, packed: four bytes a page.
+    /// Block and page of the newest copy, packed and inverted: four bytes a page.
     map: Vec<u32>,
     page_bits: u32,
     frontier: Frontier,
@@ -148,13 +150,18 @@ impl PageMap {
     }
 
     #[inline]
-    fn pack(&self, at: VirtualPage) -> u32 {
-        (at.block << self.page_bits) | at.page
+    fn entry(&self, at: VirtualPage) -> u32 {
+        !((at.block << self.page_bits) | at.page)
     }
 
     #[inline]
-    fn unpack(&self, packed: u32) -> VirtualPage {
-        VirtualPage::new(packed >> self.page_bits, packed & ((1 << self.page_bits) - 1))
+    fn place(&self, entry: u32) -> VirtualPage {
+        VirtualPage::new(self.block(entry), !entry & ((1 << self.page_bits) - 1))
+    }
+
+    #[inline]
+    fn block(&self, entry: u32) -> u32 {
+        !entry >> self.page_bits
     }
 
     fn check(&self, lpn: u32) -> Result<(), FtlError> {
@@ -170,12 +177,11 @@ impl PageMap {
         if self.frontier != Frontier::HotCold {
             return HOST;
         }
-        let packed = self.map[lpn as usize];
-        let rewritten_after = |packed| {
-            self.log.flash.sequence() - self.log.flash.peek(self.unpack(packed)).sequence()
-        };
+        let entry = self.map[lpn as usize];
+        let rewritten_after =
+            |entry| self.log.flash.sequence() - self.log.flash.peek(self.place(entry)).sequence();
         // Rewritten within the window: the page is likely to be rewritten again.
-        if packed != UNMAPPED && rewritten_after(packed) <= self.hot_window { SECOND } else { HOST }
+        if entry != UNMAPPED && rewritten_after(entry) <= self.hot_window { SECOND } else { HOST }
     }
 
     /// Open block for copies: with hot and cold streams, what survives cleaning is cold.
@@ -189,11 +195,11 @@ impl PageMap {
     /// The newest copy of a logical page is at `at` now; the old copy becomes stale.
     #[inline]
     fn map_page(&mut self, lpn: u32, at: VirtualPage, stream: usize) {
-        let packed = self.pack(at);
+        let entry = self.entry(at);
         debug_assert_eq!(self.log.flash.peek(at).lpn(), lpn, "{at:?} holds the page");
-        let old = std::mem::replace(&mut self.map[lpn as usize], packed);
+        let old = std::mem::replace(&mut self.map[lpn as usize], entry);
         if old != UNMAPPED {
-            self.log.valid.remove(old >> self.page_bits);
+            self.log.valid.remove(self.block(old));
         }
         self.log.wrote(stream, at);
     }
@@ -204,13 +210,14 @@ impl PageMap {
     /// between copies each would be waited for. Moving a page changes no other entry of the block.
     fn find_survivors(&mut self, block: u32) -> usize {
         let last = self.map.len() - 1;
-        let first = self.pack(VirtualPage::new(block, 0));
+        let first = self.entry(VirtualPage::new(block, 0));
         let mut found = 0;
-        for (lpn, packed) in self.log.flash.peek_lpns(block).iter().zip(first..) {
+        for (lpn, page) in self.log.flash.peek_lpns(block).zip(0..) {
             // Written in any case and counted if valid: which pages are is hard to predict. A page
             // without a logical number looks up the last entry, which lies elsewhere.
-            self.survivors[found] = *lpn;
-            found += usize::from(self.map[(*lpn as usize).min(last)] == packed);
+            self.survivors[found] = lpn;
+            // Entries are inverted: those of later pages are smaller.
+            found += usize::from(self.map[(lpn as usize).min(last)] == first - page);
         }
         found
     }
@@ -232,10 +239,11 @@ impl PageMap {
     /// The next valid page of a block from `from` on.
     fn next_valid(&self, from: VirtualPage) -> Option<VirtualPage> {
         let lpns = self.log.flash.peek_lpns(from.block);
-        let is_valid = |at: &VirtualPage| {
-            self.map.get(lpns[at.page as usize] as usize) == Some(&self.pack(*at))
-        };
-        (from.page..lpns.len() as u32).map(|page| VirtualPage::new(from.block, page)).find(is_valid)
+        let pages = lpns.zip(0..).skip(from.page as usize);
+        let mut places = pages.map(|(lpn, page)| (lpn, VirtualPage::new(from.block, page)));
+        places
+            .find(|(lpn, at)| self.map.get(*lpn as usize) == Some(&self.entry(*at)))
+            .map(|(_, at)| at)
     }
 
     /// Moves the valid pages of a block and erases it.
@@ -261,16 +269,16 @@ impl PageMap {
         let room = (self.log.flash.pages_per_block() - to.page) as usize;
         let lpns = &self.survivors[left.start..left.end.min(left.start + room)];
         if self.log.flash.copy_run(victim, lpns, to, Role::Data) {
-            let packed = (to.block << self.page_bits) | to.page;
-            for (lpn, packed) in lpns.iter().zip(packed..) {
-                self.map[*lpn as usize] = packed;
+            let first = !((to.block << self.page_bits) | to.page);
+            for (lpn, page) in lpns.iter().zip(0..) {
+                self.map[*lpn as usize] = first - page;
             }
             self.log.moved(stream, victim, to, lpns.len() as u32);
             return Ok(lpns.len());
         }
         let lpn = lpns[0];
         // Not moved yet, so the map leads to its place in the victim.
-        let from = self.unpack(self.map[lpn as usize]);
+        let from = self.place(self.map[lpn as usize]);
         self.log.flash.copy(from, to, lpn, Role::Data)?;
         self.map_page(lpn, to, stream);
         Ok(1)
@@ -291,8 +299,8 @@ impl Ftl for PageMap {
                 data.fill(0);
                 Ok(())
             }
-            (packed, data) => {
-                let at = self.unpack(packed);
+            (entry, data) => {
+                let at = self.place(entry);
                 self.log.flash.read(at, lpn, data)
             }
         }
@@ -302,7 +310,7 @@ impl Ftl for PageMap {
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
         if self.log.flash.audit_is_due() {
             self.audit();
-            self.log.audit(self.map.iter().filter(|packed| **packed != UNMAPPED).count());
+            self.log.audit(self.map.iter().filter(|entry| **entry != UNMAPPED).count());
         }
         self.check(lpn)?;
         let stream = self.host_stream(lpn);
@@ -346,7 +354,7 @@ impl Ftl for PageMap {
         }
         // Set before the copy: if that fails the power is gone, and the rebuild forgets it.
         self.half_cleaned = Some(VirtualPage::new(from.block, from.page + 1));
-        let lpn = self.log.flash.peek_lpns(from.block)[from.page as usize];
+        let lpn = self.log.flash.peek(from).lpn();
         let to = self.log.next_or_open(stream)?;
         self.log.flash.copy(from, to, lpn, Role::Data)?;
         self.map_page(lpn, to, stream);
@@ -357,7 +365,7 @@ impl Ftl for PageMap {
         self.check(lpn)?;
         let old = std::mem::replace(&mut self.map[lpn as usize], UNMAPPED);
         if old != UNMAPPED {
-            self.log.valid.remove(old >> self.page_bits);
+            self.log.valid.remove(self.block(old));
         }
         Ok(())
     }
@@ -368,7 +376,7 @@ impl Ftl for PageMap {
         let scan = self.log.scan()?;
         let newest = newest_pages(&scan, self.map.len() as u32);
         for lpn in 0..self.map.len() as u32 {
-            self.map[lpn as usize] = newest.get(lpn).map_or(UNMAPPED, |at| self.pack(at));
+            self.map[lpn as usize] = newest.get(lpn).map_or(UNMAPPED, |at| self.entry(at));
         }
         let stream = self.copy_stream();
         match self.log.rebuild(&scan, stream, |tag, at| newest.is_newest(tag.lpn(), at))? {
@@ -378,8 +386,8 @@ impl Ftl for PageMap {
     }
 
     fn locate(&self, lpn: u32) -> Option<VirtualPage> {
-        let packed = *self.map.get(lpn as usize)?;
-        (packed != UNMAPPED).then(|| self.unpack(packed))
+        let entry = *self.map.get(lpn as usize)?;
+        (entry != UNMAPPED).then(|| self.place(entry))
     }
 
     /// Four bytes a logical page.
@@ -446,7 +454,7 @@ mod tests {
     fn every_broken_entry_of_the_map_is_seen() {
         let broken: [(&str, Break); 5] = [
             ("which is erased", |layer| {
-                layer.map[20] = layer.pack(VirtualPage::new(3, 0));
+                layer.map[20] = layer.entry(VirtualPage::new(3, 0));
                 layer.audit();
             }),
             ("leads back to another logical page", |layer| {

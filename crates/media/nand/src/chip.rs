@@ -1,11 +1,13 @@
 //! The chip: state of every page and block, the part's rules, counters, faults and power cuts.
 //!
-//! Layout of the state is chosen for the counting loops: eleven bytes a page in four flat arrays,
-//! no allocation in an operation, and one flag (`watched`) in front of everything unusual (see
-//! `chip/watched.rs`). Left out: multi-plane and cache commands, bit errors in the bytes themselves
-//! (an ECC is taken to correct a read or to give it up).
+//! Layout of the state is chosen for the counting loops: four bytes a page and a few a block where
+//! pages are appended (see `chip/pages.rs`), no allocation in such an operation, and one flag
+//! (`watched`) in front of everything unusual (see `chip/watched.rs`). Left out: multi-plane and
+//! cache commands, bit errors in the bytes themselves (an ECC is taken to correct a read or to give
+//! it up).
 
 mod bytes;
+mod pages;
 mod runs;
 mod watched;
 
@@ -16,6 +18,7 @@ use crate::{
     RawOperation, Tag, Timing,
 };
 use bytes::PageBytes;
+use pages::PageStates;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 use watched::Cut;
@@ -89,7 +92,7 @@ pub enum ChipOperation {
     Erase(u32),
 }
 
-// Two nibbles of one byte, so that a page's state stays at eleven bytes; `Geometry::check` admits
+// Two nibbles of one byte, so that a listed page takes eight bytes; `Geometry::check` admits
 // 15 partial programs at most.
 const DATA_PROGRAMS: u8 = 0x0f;
 const SPARE_PROGRAM: u8 = 0x10;
@@ -108,11 +111,8 @@ pub struct Chip {
     geometry: Geometry,
     timing: Timing,
     errors: ErrorModel,
-    /// Low nibble: data programs since the erase; high nibble: spare programs.
-    programs: Vec<u8>,
-    lpn: Vec<u32>,
-    sequence_low: Vec<u32>,
-    meta: Vec<u16>,
+    /// Programs of each page (low nibble: of the data since the erase; high nibble: of the spare area) and its tag.
+    pages: PageStates,
     /// Low half: lowest page above all programmed ones; then the flags `BAD` and `UNSTABLE`.
     blocks: Vec<u32>,
     erase_counts: Vec<u32>,
@@ -140,7 +140,6 @@ pub struct Chip {
 impl Chip {
     /// An erased chip of the given part.
     pub fn new(part: &Part, storage: Storage, faults: &FaultSettings) -> Self {
-        let pages = part.geometry.pages() as usize;
         let blocks = part.geometry.blocks;
         // `Geometry::check` refuses such parts; a part made in code may not have been checked.
         assert!(part.geometry.pages_per_block <= NEXT_PAGE, "the next page of a block has 16 bits");
@@ -153,10 +152,7 @@ impl Chip {
             geometry: part.geometry.clone(),
             timing: part.timing.clone(),
             errors: part.errors.clone(),
-            programs: vec![0; pages],
-            lpn: vec![Tag::ERASED.lpn; pages],
-            sequence_low: vec![Tag::ERASED.sequence_low; pages],
-            meta: vec![Tag::ERASED.meta; pages],
+            pages: PageStates::new(blocks, part.geometry.pages_per_block),
             blocks: vec![0; blocks as usize],
             erase_counts: vec![0; blocks as usize],
             cycles_before: vec![0; blocks as usize],
@@ -291,7 +287,7 @@ impl Chip {
     /// True if the page is programmed, readable or not. Not an operation: the state a caller keeps in RAM.
     #[inline]
     pub fn is_programmed(&self, at: PageAddress) -> bool {
-        self.programs[self.index(at)] & DATA_PROGRAMS != 0
+        self.pages.programs(at) & DATA_PROGRAMS != 0
     }
 
     /// Lowest page above all programmed pages of the block. Not an operation.
@@ -303,14 +299,13 @@ impl Chip {
     /// The tag of a page as the last full read would show it. Not an operation.
     #[inline]
     pub fn peek(&self, at: PageAddress) -> Tag {
-        self.tag(self.index(at))
+        self.pages.tag(at)
     }
 
     /// Logical page numbers that the tags of a block state, page by page. Not an operation.
     #[inline]
-    pub fn peek_lpns(&self, block: u32) -> &[u32] {
-        let first = self.index(PageAddress::new(block, 0));
-        &self.lpn[first..first + self.geometry.pages_per_block as usize]
+    pub fn peek_lpns(&self, block: u32) -> impl ExactSizeIterator<Item = u32> {
+        self.pages.lpns(block)
     }
 
     /// Reads a page, data and spare.
@@ -327,7 +322,7 @@ impl Chip {
         if self.watched {
             self.leave_read(at, index, self.geometry.page_data_bytes)?;
         }
-        Ok(self.tag(index))
+        Ok(self.pages.tag(at))
     }
 
     /// Reads a page and copies its data area to `data` (at most a page).
@@ -384,7 +379,7 @@ impl Chip {
         if self.watched {
             self.leave_read(at, index, 0)?;
         }
-        Ok(self.tag(index))
+        Ok(self.pages.tag(at))
     }
 
     /// Programs a page, data and spare. `data` (up to a page) is stored if the chip stores bytes.
@@ -400,9 +395,9 @@ impl Chip {
         data: Option<&[u8]>,
     ) -> Result<(), NandError> {
         let index = self.checked_index(at)?;
-        self.check_program(at, index).map_err(|error| self.refuse(error))?;
+        self.check_program(at).map_err(|error| self.refuse(error))?;
         let completes_before_cut = !self.watched || self.enter_program(at, index, tag)?;
-        self.program_tag(at, index, tag);
+        self.program_tag(at, tag);
         if self.bytes.is_some() {
             self.store(at, tag, data.unwrap_or(&[]));
         }
@@ -428,8 +423,7 @@ impl Chip {
         let index = self.checked_index(at)?;
         self.check_storage()?;
         let writes_spare = data.is_empty() || !oob.is_empty();
-        self.check_raw(at, index, !data.is_empty(), writes_spare)
-            .map_err(|error| self.refuse(error))?;
+        self.check_raw(at, !data.is_empty(), writes_spare).map_err(|error| self.refuse(error))?;
         // The tag stands in the spare bytes, so translation layers and drivers see the same page.
         let tag = Tag::from_oob(oob, self.geometry.bad_mark_oob_offset);
         // Journaled before it is carried out, so that a torn operation is in the journal.
@@ -443,15 +437,17 @@ impl Chip {
         };
         // What a torn program leaves depends on its bytes, which only this call has.
         if self.is_tearing {
-            self.tear_program(at, index, data);
+            self.tear_program(at, data);
         }
         let completes_before_cut = entered?;
         // A program clears bits and sets none, hence `and`.
-        self.set_tag(index, self.tag(index).and(tag));
-        self.programs[index] += u8::from(!data.is_empty()) + u8::from(writes_spare) * SPARE_PROGRAM;
+        let programs = self.pages.programs(at)
+            + u8::from(!data.is_empty())
+            + u8::from(writes_spare) * SPARE_PROGRAM;
+        self.pages.set(at, programs, self.pages.tag(at).and(tag));
         debug_assert!(
-            self.programs[index] & DATA_PROGRAMS <= self.geometry.data_programs_max
-                && self.programs[index] / SPARE_PROGRAM <= self.geometry.oob_programs_max,
+            programs & DATA_PROGRAMS <= self.geometry.data_programs_max
+                && programs / SPARE_PROGRAM <= self.geometry.oob_programs_max,
             "{at:?} is programmed as often as the part allows"
         );
         if data.is_empty() {
@@ -473,11 +469,11 @@ impl Chip {
     /// # Errors
     /// [`NandError::ProgramLimit`] where the part's NOP does not allow it; as [`Chip::program`] otherwise.
     pub fn program_spare(&mut self, at: PageAddress, tag: Tag) -> Result<(), NandError> {
-        let index = self.checked_index(at)?;
-        self.check_raw(at, index, false, true).map_err(|error| self.refuse(error))?;
+        self.checked_index(at)?;
+        self.check_raw(at, false, true).map_err(|error| self.refuse(error))?;
         let completes_before_cut = !self.watched || self.enter_spare_program(at)?;
-        self.set_tag(index, self.tag(index).and(tag));
-        self.programs[index] += SPARE_PROGRAM;
+        let programs = self.pages.programs(at) + SPARE_PROGRAM;
+        self.pages.set(at, programs, self.pages.tag(at).and(tag));
         self.counters.spare_programs += 1;
         if self.bytes.is_some() {
             self.store(at, tag, &[]);
@@ -498,12 +494,12 @@ impl Chip {
         if self.watched || self.bytes.is_some() {
             return self.copy_with_data(from, to, tag);
         }
-        let source = self.checked_index(from)?;
-        let target = self.checked_index(to)?;
-        self.check_program(to, target).map_err(|error| self.refuse(error))?;
+        self.checked_index(from)?;
+        self.checked_index(to)?;
+        self.check_program(to).map_err(|error| self.refuse(error))?;
         self.counters.page_reads += 1;
-        let is_lost = Tag { meta: self.meta[source], ..tag }.is_lost();
-        self.program_tag(to, target, if is_lost { tag.lost() } else { tag });
+        let tag = if self.pages.is_lost(from) { tag.lost() } else { tag };
+        self.program_tag(to, tag);
         Ok(())
     }
 
@@ -586,11 +582,10 @@ impl Chip {
         self.geometry.paired_pages(page)
     }
 
-    /// Bytes of state held for each page in counting mode.
+    /// Bytes of state held for each page in counting mode, as the chip is now.
     pub fn state_bytes_per_page(&self) -> f64 {
-        let block_bytes = size_of::<u32>() * 3;
-        (size_of::<u8>() + 2 * size_of::<u32>() + size_of::<u16>()) as f64
-            + block_bytes as f64 / f64::from(self.geometry.pages_per_block)
+        let block_bytes = size_of::<u32>() * 3 * self.blocks.len();
+        (self.pages.bytes() + block_bytes) as f64 / f64::from(self.geometry.pages())
     }
 
     #[inline]
@@ -623,15 +618,16 @@ impl Chip {
     }
 
     #[inline]
-    fn check_program(&self, at: PageAddress, index: usize) -> Result<(), NandError> {
+    fn check_program(&self, at: PageAddress) -> Result<(), NandError> {
         let PageAddress { block, page } = at;
         self.check_block(block)?;
+        let programs = self.pages.programs(at);
         // A whole page is programmed once; parts of one go by `check_raw`.
-        if self.programs[index] & DATA_PROGRAMS != 0 {
+        if programs & DATA_PROGRAMS != 0 {
             return Err(NandError::NotErased { block, page });
         }
         self.check_order(at, self.next_page(block))?;
-        if self.programs[index] / SPARE_PROGRAM >= self.geometry.oob_programs_max {
+        if programs / SPARE_PROGRAM >= self.geometry.oob_programs_max {
             return Err(NandError::ProgramLimit { block, page });
         }
         Ok(())
@@ -641,13 +637,13 @@ impl Chip {
     fn check_raw(
         &self,
         at: PageAddress,
-        index: usize,
         writes_data: bool,
         writes_spare: bool,
     ) -> Result<(), NandError> {
         let PageAddress { block, page } = at;
         self.check_block(block)?;
-        let data_programs = self.programs[index] & DATA_PROGRAMS;
+        let programs = self.pages.programs(at);
+        let data_programs = programs & DATA_PROGRAMS;
         if writes_data {
             if data_programs >= self.geometry.data_programs_max {
                 return Err(NandError::ProgramLimit { block, page });
@@ -657,7 +653,7 @@ impl Chip {
             let first = if data_programs > 0 { next - 1 } else { next };
             self.check_order(at, first)?;
         }
-        if writes_spare && self.programs[index] / SPARE_PROGRAM >= self.geometry.oob_programs_max {
+        if writes_spare && programs / SPARE_PROGRAM >= self.geometry.oob_programs_max {
             return Err(NandError::ProgramLimit { block, page });
         }
         Ok(())
@@ -708,7 +704,7 @@ impl Chip {
         reason = "measured: a call here costs the cleaning loop a tenth"
     )]
     #[inline(always)]
-    fn program_tag(&mut self, at: PageAddress, index: usize, tag: Tag) {
+    fn program_tag(&mut self, at: PageAddress, tag: Tag) {
         debug_assert!(!self.is_bad(at.block), "no page of a bad block is programmed");
         debug_assert!(!self.is_programmed(at), "{at:?} is programmed once after an erase");
         debug_assert!(
@@ -716,36 +712,19 @@ impl Chip {
             "{at:?} is programmed in the part's order"
         );
         // A mark may have been programmed before the data; a blank spare area need not be read.
-        let tag = if self.programs[index] == 0 { tag } else { self.tag(index).and(tag) };
-        self.set_tag(index, tag);
-        self.programs[index] += 1 + SPARE_PROGRAM;
+        let programs = self.pages.programs(at);
+        let tag = if programs == 0 { tag } else { self.pages.tag(at).and(tag) };
+        self.pages.set(at, programs + 1 + SPARE_PROGRAM, tag);
         self.raise_next_page(at);
         self.count_program(at.page);
     }
 
-    #[inline]
-    fn tag(&self, index: usize) -> Tag {
-        Tag { lpn: self.lpn[index], sequence_low: self.sequence_low[index], meta: self.meta[index] }
-    }
-
-    #[inline]
-    fn set_tag(&mut self, index: usize, tag: Tag) {
-        self.lpn[index] = tag.lpn;
-        self.sequence_low[index] = tag.sequence_low;
-        self.meta[index] = tag.meta;
-    }
-
     fn wipe(&mut self, block: u32) {
-        let pages = self.geometry.pages_per_block as usize;
-        let range = block as usize * pages..(block as usize + 1) * pages;
-        self.programs[range.clone()].fill(0);
-        self.lpn[range.clone()].fill(Tag::ERASED.lpn);
-        self.sequence_low[range.clone()].fill(Tag::ERASED.sequence_low);
-        self.meta[range.clone()].fill(Tag::ERASED.meta);
+        self.pages.erase(block);
         // Torn pages are few, and in counting runs there are none.
         if !self.unreadable.is_empty() {
-            for index in range {
-                self.unreadable.remove(&(index as u32));
+            for at in self.pages_of(block) {
+                self.unreadable.remove(&(self.index(at) as u32));
             }
             self.watch();
         }
@@ -778,19 +757,20 @@ impl Chip {
 
     /// Takes a page over from an image: its bytes, its tag, and what it must have been programmed.
     pub(crate) fn load_page(&mut self, at: PageAddress, data: &[u8], oob: &[u8]) {
-        let index = self.index(at);
-        debug_assert_eq!(self.programs[index], 0, "{at:?} is taken over once, by an erased chip");
+        debug_assert_eq!(
+            self.pages.programs(at),
+            0,
+            "{at:?} is taken over once, by an erased chip"
+        );
         let tag = Tag::from_oob(oob, self.geometry.bad_mark_oob_offset);
         let is_programmed = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0xff);
-        self.set_tag(index, tag);
         // A page of ones that has a tag was programmed; a spare area alone may hold marks.
-        if is_programmed(data) || !tag.is_erased() {
-            self.programs[index] |= 1;
+        let has_data = is_programmed(data) || !tag.is_erased();
+        if has_data {
             self.raise_next_page(at);
         }
-        if is_programmed(oob) {
-            self.programs[index] += SPARE_PROGRAM;
-        }
+        let programs = u8::from(has_data) + u8::from(is_programmed(oob)) * SPARE_PROGRAM;
+        self.pages.set(at, programs, tag);
         if let Some(bytes) = &mut self.bytes {
             bytes.program(at, data, oob);
         }
@@ -827,7 +807,7 @@ mod tests {
     /// Behind the tests of `program`, as a mistake in them would do it.
     fn put(chip: &mut Chip, page: u32) {
         let at = PageAddress::new(0, page);
-        chip.program_tag(at, chip.index(at), tag());
+        chip.program_tag(at, tag());
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn counters_at_zero(entry: &FtlEntry) -> Result<(), String> {
             let (flash, other) = (ftl.flash(), other.flash());
             let places = |flash: &ftl::Flash| -> Vec<Vec<u32>> {
                 let blocks = 0..flash.geometry().blocks;
-                blocks.map(|block| flash.chip().peek_lpns(block).to_vec()).collect()
+                blocks.map(|block| flash.chip().peek_lpns(block).collect()).collect()
             };
             let cycles = |flash: &ftl::Flash| -> Vec<u32> {
                 let blocks = 0..flash.geometry().blocks;

@@ -4,9 +4,8 @@
 //! something must look at each operation, there is no run: the caller copies page by page, and meets
 //! the rule at the page that breaks it.
 
-use super::{Chip, SPARE_PROGRAM};
-use crate::tag::LOST_MASK;
-use crate::{PageAddress, PageOrder, Role, Tag};
+use super::Chip;
+use crate::{PageAddress, PageOrder, Role};
 
 impl Chip {
     /// Copies pages of block `from` to consecutive pages from `to` on, all of them or none.
@@ -31,22 +30,7 @@ impl Chip {
             return false;
         }
         debug_assert!(self.states_in_order(from, lpns), "a run copies pages of block {from}");
-        let (first, end) = (self.index(to), self.index(to) + lpns.len());
-        self.programs[first..end].fill(1 + SPARE_PROGRAM);
-        self.lpn[first..end].copy_from_slice(lpns);
-        let last_sequence = sequence + lpns.len() as u64 - 1;
-        for (low, sequence) in self.sequence_low[first..end].iter_mut().zip(sequence..) {
-            *low = sequence as u32;
-        }
-        let meta = Tag::new(0, sequence, role).meta;
-        if Tag::new(0, last_sequence, role).meta == meta {
-            self.meta[first..end].fill(meta);
-        } else {
-            // The upper bits of the sequence number change within the run.
-            for (meta, sequence) in self.meta[first..end].iter_mut().zip(sequence..) {
-                *meta = Tag::new(0, sequence, role).meta;
-            }
-        }
+        self.pages.program_run(to, lpns, sequence, role);
         self.raise_next_page(PageAddress::new(to.block, to.page + lpns.len() as u32 - 1));
         self.counters.page_reads += lpns.len() as u64;
         self.count_programs(to.page, lpns.len() as u32);
@@ -71,21 +55,18 @@ impl Chip {
             PageOrder::Ascending => to.page >= next,
             PageOrder::Sequential => to.page == next,
         };
-        let target = self.index(to);
-        let source = self.index(PageAddress::new(from, 0));
         is_in_order
             && self.geometry.oob_programs_max > 0
             // A mark in a spare area would have to be anded with the tag.
-            && self.programs[target..target + pages].iter().all(|programs| *programs == 0)
+            && self.pages.is_blank(to, pages)
             // Lost pages are rare: one anywhere in the block is a reason to look at each page.
-            && self.meta[source..source + pages_per_block].iter().fold(LOST_MASK, |all, meta| all & meta)
-                == LOST_MASK
+            && !self.pages.has_lost(from)
     }
 
     /// True if pages of the block state these logical pages, in this order.
     fn states_in_order(&self, block: u32, lpns: &[u32]) -> bool {
-        let mut stated = self.peek_lpns(block).iter();
-        lpns.iter().all(|lpn| stated.any(|stated| stated == lpn))
+        let mut stated = self.peek_lpns(block);
+        lpns.iter().all(|lpn| stated.any(|stated| stated == *lpn))
     }
 
     #[inline]

@@ -173,7 +173,7 @@ impl Chip {
         }
         let mut uncorrectable = self.unreadable.contains(&(index as u32));
         let cycles = self.erase_cycles(at.block);
-        let is_programmed = self.programs[index] & DATA_PROGRAMS != 0;
+        let is_programmed = self.is_programmed(at);
         if let Some(faults) = &mut self.faults {
             // Erased bytes need no ECC, and the spare area has none here.
             let checked_bytes = if is_programmed { data_bytes } else { 0 };
@@ -207,7 +207,7 @@ impl Chip {
                 self.is_tearing = true;
                 return Err(NandError::PowerLost);
             }
-            self.tear_page(at, index);
+            self.tear_page(at);
             // Lower pages of the word line share its cells and are lost with it.
             for lower in self.geometry.paired_pages(at.page) {
                 let lower = PageAddress::new(at.block, lower);
@@ -226,7 +226,7 @@ impl Chip {
             self.program_failures += 1;
             self.count_program(at.page);
             // A failed program leaves the page used up.
-            self.tear_page(at, index);
+            self.tear_page(at);
             let failed = NandError::ProgramFailed { block: at.block, page: at.page };
             return Err(self.refuse(failed));
         }
@@ -276,7 +276,7 @@ impl Chip {
 
     /// What a torn program of raw bytes leaves.
     #[cold]
-    pub(super) fn tear_program(&mut self, at: PageAddress, index: usize, data: &[u8]) {
+    pub(super) fn tear_program(&mut self, at: PageAddress, data: &[u8]) {
         self.is_tearing = false;
         let left = match self.torn {
             Torn::Unreadable | Torn::Nothing => return,
@@ -286,7 +286,7 @@ impl Chip {
         if left.is_empty() {
             return;
         }
-        self.programs[index] += 1;
+        self.pages.set(at, self.pages.programs(at) + 1, self.pages.tag(at));
         self.raise_next_page(at);
         if let Some(bytes) = &mut self.bytes {
             bytes.program(at, left, &[]);
@@ -314,12 +314,13 @@ impl Chip {
 
     /// Leaves a page used up and unreadable; its spare area may still take marks, which no read
     /// returns.
-    fn tear_page(&mut self, at: PageAddress, index: usize) {
+    fn tear_page(&mut self, at: PageAddress) {
         // The torn program used up one of those that the part allows. A page that had them all keeps
         // its count, or `check_raw` would compare with a number that no part states.
-        let spare_programs = self.programs[index] / SPARE_PROGRAM;
+        let spare_programs = self.pages.programs(at) / SPARE_PROGRAM;
         let spare_programs = (spare_programs + 1).min(self.geometry.oob_programs_max);
-        self.programs[index] = DATA_PROGRAMS | (spare_programs * SPARE_PROGRAM);
+        let programs = DATA_PROGRAMS | (spare_programs * SPARE_PROGRAM);
+        self.pages.set(at, programs, self.pages.tag(at));
         self.raise_next_page(at);
         self.lose_page(at);
     }
@@ -365,8 +366,7 @@ impl Chip {
 
     fn wipe_page(&mut self, at: PageAddress) {
         let index = self.index(at);
-        self.programs[index] = 0;
-        self.set_tag(index, Tag::ERASED);
+        self.pages.set(at, 0, Tag::ERASED);
         self.unreadable.remove(&(index as u32));
         if let Some(bytes) = &mut self.bytes {
             bytes.erase_page(at);
