@@ -41,11 +41,12 @@ impl Columns {
         self.file_operation.clear();
     }
 
-    pub(crate) fn push(&mut self, record: &Record) {
-        self.operation.push(record.operation);
-        self.offset_bytes.push(record.offset_bytes);
-        self.length_bytes.push(record.length_bytes);
-        self.file_operation.push(record.file_operation);
+    /// Appends records, column by column: the room for all of them is looked at once.
+    pub(crate) fn append(&mut self, records: &[Record]) {
+        self.operation.extend(records.iter().map(|record| record.operation));
+        self.offset_bytes.extend(records.iter().map(|record| record.offset_bytes));
+        self.length_bytes.extend(records.iter().map(|record| record.length_bytes));
+        self.file_operation.extend(records.iter().map(|record| record.file_operation));
     }
 
     /// Drops requests of zero length other than flushes; returns how many.
@@ -82,7 +83,7 @@ mod tests {
     #[should_panic(expected = "as many lengths as operations")]
     fn a_record_without_a_cell_is_seen() {
         let mut columns = Columns::default();
-        columns.push(&Record::new(0, Operation::Read, 0, 512));
+        columns.append(&[Record::new(0, Operation::Read, 0, 512)]);
         columns.check();
         columns.length_bytes.clear();
         columns.check();

@@ -9,6 +9,7 @@ use crate::error::Fault;
 use crate::lines::{Line, LineParser, exactly};
 use crate::notes::Notes;
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_address, sector_length};
+use crate::plain::Plain;
 use crate::record::{Operation, Record};
 
 pub(crate) const ENTRY: FormatEntry = FormatEntry {
@@ -58,6 +59,28 @@ impl LineParser for Parser {
             )
         });
         Ok(Line::Parsed)
+    }
+
+    fn parse_plain(&self, bytes: &[u8]) -> Option<(Record, usize)> {
+        let mut line = Plain::new(bytes);
+        line.integer()?;
+        line.byte(b'\t')?;
+        let arrival_ns = line.decimal_ns(SECOND_DIGITS)?;
+        line.byte(b'\t')?;
+        line.decimal_ns(SECOND_DIGITS)?;
+        line.byte(b'\t')?;
+        let device = line.integer_u32()?;
+        let operation = if line.word(b"\tRead\t") {
+            Operation::Read
+        } else {
+            line.word(b"\tWrite\t").then_some(Operation::Write)?
+        };
+        let offset_bytes = line.sector_address()?;
+        line.byte(b'\t')?;
+        let length_bytes = line.sector_length()?;
+        line.end()?;
+        let record = Record::new(arrival_ns, operation, offset_bytes, length_bytes);
+        line.finish(Record { device, ..record })
     }
 }
 

@@ -12,6 +12,7 @@ use crate::notes::Notes;
 use crate::number::{
     MILLISECOND_DIGITS, decimal_ns, hexadecimal, integer, sector_address, sector_length,
 };
+use crate::plain::Plain;
 use crate::record::{Flags, Operation, Record};
 
 pub(crate) const ENTRY: FormatEntry = FormatEntry {
@@ -56,20 +57,49 @@ impl LineParser for Parser {
         records.push(parse(line)?);
         Ok(Line::Parsed)
     }
+
+    fn parse_plain(&self, bytes: &[u8]) -> Option<(Record, usize)> {
+        let mut line = Plain::new(bytes);
+        let arrival_ns = line.decimal_ns(MILLISECOND_DIGITS)?;
+        line.byte(b' ')?;
+        let device = line.integer_u32()?;
+        line.byte(b' ')?;
+        let offset_bytes = line.sector_address()?;
+        line.byte(b' ')?;
+        let length_bytes = line.sector_length()?;
+        line.byte(b' ')?;
+        // One or two digits; the flags of other lines are hexadecimal in a way that is left to `parse`.
+        let high = char::from(line.any()?).to_digit(16)?;
+        let flags = if line.is_at_end() {
+            high
+        } else {
+            (high << 4) | char::from(line.any()?).to_digit(16)?
+        };
+        line.end()?;
+        let record = Record::new(arrival_ns, operation(flags), offset_bytes, length_bytes);
+        line.finish(Record { device, flags: synchronous(flags), ..record })
+    }
 }
 
 fn parse(line: &str) -> Result<Record, Fault> {
     let [time, device, block, size, flags] = exactly(line.split_whitespace())?;
     let flags: u32 = hexadecimal("flags field", flags)?;
-    let operation = if flags & READ_BIT == 0 { Operation::Write } else { Operation::Read };
     Ok(Record {
         device: integer("device", device)?,
-        flags: Flags::SYNC.when(flags & SYNCHRONOUS_BIT != 0),
+        flags: synchronous(flags),
         ..Record::new(
             decimal_ns("arrival time", time, MILLISECOND_DIGITS)?,
-            operation,
+            operation(flags),
             sector_address("block number", block)?,
             sector_length("size", size)?,
         )
     })
+}
+
+fn operation(flags: u32) -> Operation {
+    if flags & READ_BIT == 0 { Operation::Write } else { Operation::Read }
+}
+
+fn synchronous(flags: u32) -> Flags {
+    Flags::SYNC.when(flags & SYNCHRONOUS_BIT != 0)
 }

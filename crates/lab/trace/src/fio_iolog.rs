@@ -12,6 +12,7 @@ use crate::error::{Fault, Kind, Place};
 use crate::lines::{Line, LineParser, exactly};
 use crate::notes::Notes;
 use crate::number::{integer, scaled};
+use crate::plain::Plain;
 use crate::record::{Operation, Record};
 
 pub(crate) const ENTRY: FormatEntry = FormatEntry {
@@ -127,6 +128,28 @@ impl LineParser for Parser {
             }
         }
         Ok(Line::Parsed)
+    }
+
+    fn parse_plain(&self, bytes: &[u8]) -> Option<(Record, usize)> {
+        // Version 2 has waits between its requests.
+        if !self.has_times {
+            return None;
+        }
+        let mut line = Plain::new(bytes);
+        let arrival_ns = line.scaled(NS_PER_MICROSECOND)?;
+        line.byte(b' ')?;
+        let device = *self.files.get(line.name(b' ')?)?;
+        let operation = if line.word(b"read ") {
+            Operation::Read
+        } else {
+            line.word(b"write ").then_some(Operation::Write)?
+        };
+        let offset_bytes = line.integer()?;
+        line.byte(b' ')?;
+        let length_bytes = line.integer_u32()?;
+        line.end()?;
+        let record = Record::new(arrival_ns, operation, offset_bytes, length_bytes);
+        line.finish(Record { device, ..record })
     }
 }
 

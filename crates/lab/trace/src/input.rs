@@ -12,6 +12,10 @@ use cancellation::Checked;
 /// Bytes (after decompression) that detection may look at.
 const HEAD_BYTES: u64 = 64 * 1024;
 
+// A few hundred lines: a line that reaches over the end of a buffer is copied.
+/// Bytes that are read at once.
+const BUFFER_BYTES: usize = 64 * 1024;
+
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
@@ -52,12 +56,15 @@ impl Input {
         reader.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut magic)?;
         let (is_gzip, is_zstd) = (magic.starts_with(&GZIP_MAGIC), magic == ZSTD_MAGIC);
         // Time goes into reading, so this is where an interruption is looked for.
-        let raw = BufReader::new(Checked(Cursor::new(magic).chain(reader)));
+        let raw = BufReader::with_capacity(BUFFER_BYTES, Checked(Cursor::new(magic).chain(reader)));
         let mut rest: Bytes = if is_gzip {
             // Members one behind the other are one stream, as `gzip -d` reads them.
-            Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(raw)))
+            Box::new(BufReader::with_capacity(
+                BUFFER_BYTES,
+                flate2::bufread::MultiGzDecoder::new(raw),
+            ))
         } else if is_zstd {
-            Box::new(BufReader::new(zstd::Decoder::with_buffer(raw)?))
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, zstd::Decoder::with_buffer(raw)?))
         } else {
             Box::new(raw)
         };

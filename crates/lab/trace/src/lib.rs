@@ -28,6 +28,7 @@ mod notes;
 mod number;
 mod options;
 mod parquet;
+mod plain;
 mod reader;
 mod record;
 mod spc;

@@ -3,7 +3,7 @@
 //! A format supplies a [`LineParser`]. Blank lines are passed over; a bad line ends the reading
 //! unless the caller asked to count and skip such lines.
 
-use std::io::{BufRead, Read};
+use std::io::{BufRead, ErrorKind, Read};
 
 use crate::contract::{BATCH_RECORDS, Opening, Source};
 use crate::error::{Fault, Kind, Place};
@@ -31,6 +31,14 @@ pub(crate) trait LineParser: Send {
         records: &mut Vec<Record>,
         notes: &mut Notes,
     ) -> Result<Line, Fault>;
+
+    /// The record of the line that `bytes` begin with, and the bytes of that line with its end.
+    ///
+    /// None if the line is not in its plainest form (see [`crate::plain`]), or does not end within `bytes`:
+    /// [`LineParser::parse`] then has it. What this understands, that must understand alike.
+    fn parse_plain(&self, _bytes: &[u8]) -> Option<(Record, usize)> {
+        None
+    }
 
     /// Appends what was held back, after the last line.
     fn finish(&mut self, _records: &mut Vec<Record>) -> Result<(), Fault> {
@@ -69,6 +77,28 @@ impl<P: LineParser> Lines<P> {
         Ok(!self.buffer.is_empty())
     }
 
+    /// Takes lines in their plainest form, as far as they are in memory.
+    fn take_plain_lines(&mut self, records: &mut Vec<Record>) -> Result<(), Fault> {
+        let bytes = match self.input.fill_buf() {
+            Ok(bytes) => bytes,
+            // `read_until` reads again then.
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(Fault::io(&error).at(Place::Line(self.line_number + 1))),
+        };
+        let mut taken = 0;
+        while records.len() < BATCH_RECORDS
+            && let Some((record, length)) = self.parser.parse_plain(&bytes[taken..])
+            // A line of that length is refused, whatever stands in it.
+            && (length as u64) < LINE_BYTES_MAX
+        {
+            records.push(record);
+            taken += length;
+            self.line_number += 1;
+        }
+        self.input.consume(taken);
+        Ok(())
+    }
+
     fn parse_line(&mut self, records: &mut Vec<Record>, notes: &mut Notes) -> Result<Line, Fault> {
         // Names may be in any encoding; numbers are ASCII.
         let text = String::from_utf8_lossy(&self.buffer);
@@ -98,6 +128,10 @@ impl<P: LineParser> Source for Lines<P> {
     fn fill(&mut self, records: &mut Vec<Record>, notes: &mut Notes) -> Result<bool, Fault> {
         debug_assert!(records.is_empty(), "a batch begins empty");
         while !self.ended && records.len() < BATCH_RECORDS {
+            self.take_plain_lines(records)?;
+            if records.len() == BATCH_RECORDS {
+                break;
+            }
             let more = self.advance()?;
             if !more || matches!(self.parse_line(records, notes)?, Line::End) {
                 self.ended = true;
@@ -125,7 +159,15 @@ pub(crate) fn check_range(record: &Record) -> Result<(), Fault> {
 pub(crate) fn exactly<'a, const N: usize>(
     fields: impl Iterator<Item = &'a str>,
 ) -> Result<[&'a str; N], Fault> {
-    let found: Vec<&str> = fields.collect();
-    let count = found.len();
-    found.try_into().map_err(|_| Fault::malformed(format!("expected {N} fields and found {count}")))
+    let (mut found, mut count) = ([""; N], 0);
+    for field in fields {
+        if let Some(place) = found.get_mut(count) {
+            *place = field;
+        }
+        count += 1;
+    }
+    if count == N {
+        return Ok(found);
+    }
+    Err(Fault::malformed(format!("expected {N} fields and found {count}")))
 }

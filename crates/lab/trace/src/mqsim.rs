@@ -10,6 +10,7 @@ use crate::lines::{Line, LineParser, exactly};
 use crate::notes::Notes;
 use crate::number::{integer, scaled, sector_address, sector_length};
 use crate::options::TimeUnit;
+use crate::plain::Plain;
 use crate::record::{Operation, Record};
 
 pub(crate) const ENTRY_MQSIM: FormatEntry = FormatEntry {
@@ -84,17 +85,31 @@ impl LineParser for Parser {
         records.push(parse(line, self.unit)?);
         Ok(Line::Parsed)
     }
+
+    fn parse_plain(&self, bytes: &[u8]) -> Option<(Record, usize)> {
+        let mut line = Plain::new(bytes);
+        let arrival_ns = nanoseconds(self.unit, line.integer()?).ok()?;
+        line.byte(b' ')?;
+        let device = line.integer_u32()?;
+        line.byte(b' ')?;
+        let offset_bytes = line.sector_address()?;
+        line.byte(b' ')?;
+        let length_bytes = line.sector_length()?;
+        line.byte(b' ')?;
+        let operation = match line.any()? {
+            b'0' => Operation::Write,
+            b'1' => Operation::Read,
+            _ => return None,
+        };
+        line.end()?;
+        let record = Record::new(arrival_ns, operation, offset_bytes, length_bytes);
+        line.finish(Record { device, ..record })
+    }
 }
 
 fn parse(line: &str, unit: TimeUnit) -> Result<Record, Fault> {
     let [time, device, sector, size, kind] = exactly(line.split_whitespace())?;
-    let time: u64 = integer("arrival time", time)?;
-    let arrival_ns = match unit {
-        // Nothing is kept below a nanosecond.
-        TimeUnit::Picoseconds => time / PICOSECONDS_PER_NS,
-        TimeUnit::Nanoseconds => time,
-        TimeUnit::Microseconds => scaled("arrival time", time, NS_PER_MICROSECOND)?,
-    };
+    let arrival_ns = nanoseconds(unit, integer("arrival time", time)?)?;
     let operation = match kind {
         "0" => Operation::Write,
         "1" => Operation::Read,
@@ -109,4 +124,14 @@ fn parse(line: &str, unit: TimeUnit) -> Result<Record, Fault> {
             sector_length("size", size)?,
         )
     })
+}
+
+/// A time in units of the trace.
+fn nanoseconds(unit: TimeUnit, time: u64) -> Result<u64, Fault> {
+    match unit {
+        // Nothing is kept below a nanosecond.
+        TimeUnit::Picoseconds => Ok(time / PICOSECONDS_PER_NS),
+        TimeUnit::Nanoseconds => Ok(time),
+        TimeUnit::Microseconds => scaled("arrival time", time, NS_PER_MICROSECOND),
+    }
 }

@@ -10,6 +10,7 @@ use crate::error::Fault;
 use crate::lines::{Line, LineParser, exactly};
 use crate::notes::Notes;
 use crate::number::{integer, scaled};
+use crate::plain::Plain;
 use crate::record::{Operation, Record};
 
 pub(crate) const ENTRY: FormatEntry = FormatEntry {
@@ -65,6 +66,27 @@ impl LineParser for Parser {
             )
         });
         Ok(Line::Parsed)
+    }
+
+    fn parse_plain(&self, bytes: &[u8]) -> Option<(Record, usize)> {
+        let mut line = Plain::new(bytes);
+        let arrival_ns = line.scaled(TICK_NS)?;
+        line.byte(b',')?;
+        line.skip(b',')?;
+        let device = line.integer_u32()?;
+        let operation = if line.word(b",Read,") {
+            Operation::Read
+        } else {
+            line.word(b",Write,").then_some(Operation::Write)?
+        };
+        let offset_bytes = line.integer()?;
+        line.byte(b',')?;
+        let length_bytes = line.integer_u32()?;
+        line.byte(b',')?;
+        let latency_ns = Some(line.scaled(TICK_NS)?);
+        line.end()?;
+        let record = Record::new(arrival_ns, operation, offset_bytes, length_bytes);
+        line.finish(Record { device, latency_ns, ..record })
     }
 }
 

@@ -169,7 +169,7 @@ impl ColumnReader {
         columns.clear();
         let Some(source) = &mut self.fast else {
             self.reader.next_batch(&mut self.batch)?;
-            self.batch.iter().for_each(|record| columns.push(record));
+            columns.append(&self.batch);
             columns.check();
             return Ok(!columns.is_empty());
         };

@@ -10,6 +10,7 @@ use crate::error::Fault;
 use crate::lines::{Line, LineParser};
 use crate::notes::Notes;
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_address};
+use crate::plain::Plain;
 use crate::record::{Operation, Record};
 
 pub(crate) const ENTRY: FormatEntry = FormatEntry {
@@ -57,6 +58,26 @@ impl LineParser for Parser {
             )
         });
         Ok(Line::Parsed)
+    }
+
+    fn parse_plain(&self, bytes: &[u8]) -> Option<(Record, usize)> {
+        let mut line = Plain::new(bytes);
+        let device = line.integer_u32()?;
+        line.byte(b',')?;
+        let offset_bytes = line.sector_address()?;
+        line.byte(b',')?;
+        let length_bytes = line.integer_u32()?;
+        line.byte(b',')?;
+        let operation = match line.any()? {
+            b'R' | b'r' => Operation::Read,
+            b'W' | b'w' => Operation::Write,
+            _ => return None,
+        };
+        line.byte(b',')?;
+        let arrival_ns = line.decimal_ns(SECOND_DIGITS)?;
+        line.end()?;
+        let record = Record::new(arrival_ns, operation, offset_bytes, length_bytes);
+        line.finish(Record { device, ..record })
     }
 }
 
