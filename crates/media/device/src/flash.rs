@@ -19,6 +19,7 @@
 
 use crate::cache::{Sectors, WriteCache, sectors};
 use crate::die::{Dies, InFlight};
+use crate::places::Places;
 use crate::spec::{DeviceSpec, FlashSpec, HostSpec, SpecError};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{
@@ -43,7 +44,7 @@ pub struct FlashDevice {
     /// Time of so many sectors on the host interface, up to a page.
     transfer_ns: Vec<u64>,
     /// When each command that is executed at once is done.
-    places: Vec<u64>,
+    places: Places,
     /// Cleaning that commands had in their way.
     cleaning_times: CleaningTimes,
     pub(crate) dies: Dies,
@@ -216,7 +217,7 @@ impl FlashDevice {
             bus: Timeline::default(),
             // Looked up for every piece of a page, where a division would take as long as all else.
             transfer_ns: (0..=u64::from(page_sectors)).map(transfer_ns).collect(),
-            places: vec![0; spec.host.executes as usize],
+            places: Places::new(spec.host.executes),
             cleaning_times: CleaningTimes::default(),
             dies: Dies::new(layers?, flash.channels, &part, flash.copy_back, spec.cleaning),
             cache: WriteCache::new(spec.cache.bytes, flash.dies()),
@@ -624,14 +625,6 @@ impl FlashDevice {
             Operation::Discard => self.discard(command, ready),
         }
     }
-
-    /// The place that is free first, and since when.
-    #[inline]
-    // Commands begin in order, on the place that is free first.
-    fn first_place(&self) -> (usize, u64) {
-        let places = self.places.iter().copied().enumerate();
-        places.min_by_key(|(_, done_ns)| *done_ns).expect("at least one")
-    }
 }
 
 impl BlockDevice for FlashDevice {
@@ -654,8 +647,8 @@ impl BlockDevice for FlashDevice {
         self.last_ns = now_ns;
         self.statistics.submitted += 1;
         command.check(self.sectors)?;
-        let (place, free_ns) = self.first_place();
-        let start_ns = now_ns.max(free_ns);
+        // Commands begin in order, on the place that is free first.
+        let start_ns = now_ns.max(self.places.first_ns());
         // Idle time is made up for now: the state must be that of the moment at which the command
         // begins.
         self.catch_up(start_ns)?;
@@ -664,13 +657,12 @@ impl BlockDevice for FlashDevice {
         let start = Moment { ns: start_ns, cleaning_ns: waited_ns };
         let mut cached_sectors = 0;
         let done = self.execute(command, start, &mut cached_sectors)?;
-        debug_assert!(self.places[place] <= start_ns, "one command at a time is on a place");
         debug_assert!(done.ns >= start_ns, "a command ends after it begins");
         debug_assert!(
             waited_ns <= done.cleaning_ns && done.cleaning_ns <= done.ns - now_ns,
             "the wait for cleaning is part of the command's time"
         );
-        self.places[place] = done.ns;
+        self.places.occupy_first(done.ns);
         // Cleaning comes first in a command: it delays the commands behind.
         let own_cleaning_ns = done.cleaning_ns - waited_ns;
         self.cleaning_times.add(start_ns, start_ns + own_cleaning_ns);
@@ -747,7 +739,7 @@ impl FlashDevice {
             "no page of the cache is being programmed"
         );
         self.bus = Timeline::default();
-        self.places.fill(0);
+        self.places.start_over();
         self.cleaning_times = CleaningTimes::default();
         self.dies.start_over();
         self.last_ns = 0;

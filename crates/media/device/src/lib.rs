@@ -16,6 +16,7 @@ mod die;
 mod disk;
 mod disk_spec;
 mod flash;
+mod places;
 mod precondition;
 mod rules;
 mod spec;
