@@ -432,8 +432,8 @@ mod tests {
             ("the boundary is on the dispatch list", |elevator| {
                 elevator.queue.set_boundary(RequestId(0));
             }),
-            ("a chain without requests is removed", |elevator| {
-                elevator.queue.add_empty_chain();
+            ("a request is in the chain of its end", |elevator| {
+                elevator.queue.rotate_chains();
             }),
             ("a request is hashed under its end", |elevator| {
                 elevator.queue.requests[RequestId(1)].bio.sectors = 16;

@@ -2,8 +2,10 @@
 
 use crate::list::{Links, List};
 use crate::{Clock, RequestId, Requests};
-use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+
+/// Chains of a queue at the beginning (`ELV_HASH_ENTRIES`, 1 << 6, of `block/elevator.c`).
+const CHAINS: usize = 1 << 6;
 
 /// What a scheduler may see and do of its request queue.
 ///
@@ -24,8 +26,9 @@ pub struct Queue {
     /// (`kblockd_schedule_work`, `__blk_run_queue`).
     pub run_soon: bool,
     pub(crate) last_merge: Option<RequestId>,
-    /// Start of the chain of requests that end at a sector, the latest first.
-    by_end: FxHashMap<u64, List>,
+    /// Chains of requests by the hash of the sector at which they end, the latest first. Their number is a power
+    /// of two, and grows with the requests: a chain has few.
+    by_end: Vec<List>,
     end_links: Links,
     hashed_under: Vec<u64>,
     dispatch: VecDeque<RequestId>,
@@ -44,7 +47,7 @@ impl Queue {
             in_flight: 0,
             run_soon: false,
             last_merge: None,
-            by_end: FxHashMap::default(),
+            by_end: vec![List::default(); CHAINS],
             end_links: Links::default(),
             hashed_under: Vec::new(),
             dispatch: VecDeque::new(),
@@ -142,15 +145,15 @@ impl Queue {
         }
         let is_dispatched = |id: RequestId| self.dispatch.contains(&id);
         assert!(self.boundary.is_none_or(is_dispatched), "the boundary is on the dispatch list");
-        // In any order: each chain is checked alone.
-        self.by_end.iter().for_each(|(end, chain)| self.audit_chain(*end, *chain));
+        self.by_end.iter().enumerate().for_each(|(place, chain)| self.audit_chain(place, *chain));
     }
 
-    fn audit_chain(&self, end: u64, chain: List) {
+    fn audit_chain(&self, place: usize, chain: List) {
         chain.audit(&self.end_links);
-        assert!(!chain.is_empty(), "a chain without requests is removed");
         for id in chain.iter(&self.end_links) {
-            assert_eq!(self.requests[id].end(), end, "a request is hashed under its end");
+            let end = self.requests[id].end();
+            assert_eq!(self.hashed_under[id.index()], end, "a request is hashed under its end");
+            assert_eq!(self.chain(end), place, "a request is in the chain of its end");
             assert!(self.requests[id].sorted, "a hashed request is with the scheduler");
         }
     }
@@ -161,10 +164,10 @@ impl Queue {
         self.boundary = Some(id);
     }
 
-    /// Leaves a chain without requests in the hash, for a test of [`Queue::audit`].
+    /// Puts every chain at the place of another one, for a test of [`Queue::audit`].
     #[cfg(test)]
-    pub(crate) fn add_empty_chain(&mut self) {
-        self.by_end.insert(u64::MAX, List::default());
+    pub(crate) fn rotate_chains(&mut self) {
+        self.by_end.rotate_left(1);
     }
 
     /// Takes a request off the merge caches.
@@ -191,24 +194,95 @@ impl Queue {
         let end = self.requests[id].end();
         if self.hashed_under.len() <= id.index() {
             self.hashed_under.resize(id.index() + 1, 0);
+            self.add_chains();
         }
         self.hashed_under[id.index()] = end;
+        let place = self.chain(end);
         // The newest first: `elv_rqhash_find` returns the one hashed last of several that end
         // there.
-        self.by_end.entry(end).or_default().push_front(&mut self.end_links, id);
+        self.by_end[place].push_front(&mut self.end_links, id);
     }
 
     pub(crate) fn unhash(&mut self, id: RequestId) {
-        let end = self.hashed_under[id.index()];
-        let Some(chain) = self.by_end.get_mut(&end) else { return };
-        chain.remove(&mut self.end_links, id);
-        if chain.is_empty() {
-            self.by_end.remove(&end);
+        let place = self.chain(self.hashed_under[id.index()]);
+        self.by_end[place].remove(&mut self.end_links, id);
+    }
+
+    /// Place of the chain of the requests that end at a sector.
+    #[inline]
+    fn chain(&self, end: u64) -> usize {
+        // Multiplied by 2^64 over the golden ratio, so that ends in a row and ends that are far apart spread alike over
+        // the upper bits, which are taken.
+        let hash = end.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash >> (u64::BITS - self.by_end.len().trailing_zeros())) as usize
+    }
+
+    /// Makes as many chains as there may be requests, and spreads the requests over them.
+    fn add_chains(&mut self) {
+        let chains = self.hashed_under.len().next_power_of_two();
+        if chains <= self.by_end.len() {
+            return;
+        }
+        let before = std::mem::replace(&mut self.by_end, vec![List::default(); chains]);
+        for mut chain in before {
+            // The oldest first: those of one end were in one chain, and keep their order.
+            while let Some(id) = chain.back() {
+                chain.remove(&mut self.end_links, id);
+                let place = self.chain(self.hashed_under[id.index()]);
+                self.by_end[place].push_front(&mut self.end_links, id);
+            }
         }
     }
 
     /// The request hashed last among those that end at `sector` (`elv_rqhash_find`).
     pub(crate) fn ending_at(&self, sector: u64) -> Option<RequestId> {
-        self.by_end.get(&sector).and_then(List::front)
+        let mut chain = self.by_end[self.chain(sector)].iter(&self.end_links);
+        chain.find(|id| self.hashed_under[id.index()] == sector)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHAINS, Queue};
+    use crate::{Bio, Class, Clock, Direction, Request, RequestId};
+
+    /// Beside a list of all that is searched from its latest entry.
+    #[test]
+    fn the_latest_request_of_an_end_is_found_however_many_chains_there_are() {
+        let mut queue = Queue::new(Clock { hz: 100 }, false, 128);
+        let mut hashed: Vec<(u64, RequestId)> = Vec::new();
+        let mut draw = 1_u64;
+        let mut number = |bound: u64| {
+            // Knuth's multiplier (MMIX): the upper bits are random enough to choose a case.
+            draw = draw
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (draw >> 33) % bound
+        };
+        for step in 0..20_000 {
+            // Grows to some hundred requests, then shrinks and grows again.
+            let grows = step % 4000 < 2500;
+            if number(8) < if grows { 6 } else { 3 } || hashed.is_empty() {
+                let (pid, direction, class) = (1, Direction::Read, Class::BestEffort);
+                let (sync, noidle, level, sectors) = (true, false, 4, 8);
+                let sector = number(300);
+                let bio = Bio { pid, direction, sync, noidle, class, level, sector, sectors };
+                let (start_jiffies, insert_ns, deadline) = (0, 0, 0);
+                let (started, sorted) = (false, true);
+                let request = Request { bio, start_jiffies, insert_ns, deadline, started, sorted };
+                let id = queue.requests.add(request);
+                queue.hash(id);
+                hashed.push((bio.end(), id));
+            } else {
+                let (_, id) = hashed.remove(number(hashed.len() as u64) as usize);
+                queue.unhash(id);
+                queue.requests.remove(id);
+            }
+            let end = number(310);
+            let latest = hashed.iter().rev().find(|other| other.0 == end).map(|other| other.1);
+            assert_eq!(queue.ending_at(end), latest, "step {step}, end {end}");
+        }
+        assert!(queue.by_end.len() > 4 * CHAINS, "the chains were spread anew");
+        queue.audit();
     }
 }
