@@ -499,7 +499,7 @@ impl RequestQueue {
     }
 
     fn has_command(&self) -> bool {
-        matches!(&self.0.state.borrow().device, Device::Served { waiting, .. } if !waiting.is_empty())
+        self.0.state.borrow().device.has_command()
     }
 
     fn take_command(&self) -> Option<(CommandNumber, Command, Vec<Part>)> {
@@ -523,11 +523,14 @@ impl RequestQueue {
     /// Wakes those who wait for a request, and those whose bios are done, and sets the timer for what is
     /// due next.
     fn after_run(&self) {
-        let (to_wake, mut finished, next_ns) = {
+        let (to_wake, finished, has_command, next_ns) = {
             let mut state = self.0.state.borrow_mut();
             state.audit();
             let to_wake = std::mem::take(&mut state.to_wake);
-            (to_wake, std::mem::take(&mut state.finished), state.next_ns())
+            // Most runs end no bio: the list is taken out and put back only where one does.
+            let finished =
+                (!state.finished.is_empty()).then(|| std::mem::take(&mut state.finished));
+            (to_wake, finished, state.device.has_command(), state.next_ns())
         };
         // Tasks wake after the state is released, since a waker may run into the queue again.
         for (waiters, tasks) in self.0.waiters.iter().zip(to_wake) {
@@ -535,15 +538,17 @@ impl RequestQueue {
                 waiters.wake_one();
             }
         }
-        if self.has_command() {
+        if has_command {
             self.0.thread.wake_all();
         }
         // Completed last: whoever waits sees a queue that has run.
-        for bio in finished.drain(..) {
-            bio.done.complete();
-            self.0.ended.keep(&bio);
+        if let Some(mut finished) = finished {
+            for bio in finished.drain(..) {
+                bio.done.complete();
+                self.0.ended.keep(&bio);
+            }
+            self.0.state.borrow_mut().finished = finished;
         }
-        self.0.state.borrow_mut().finished = finished;
         match next_ns {
             Some(next_ns) => self.0.timer.arm(next_ns),
             None => drop(self.0.timer.cancel()),

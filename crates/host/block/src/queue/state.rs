@@ -124,6 +124,11 @@ pub(super) enum Device {
 }
 
 impl Device {
+    /// True if a command waits for the thread that serves the device.
+    pub(super) fn has_command(&self) -> bool {
+        matches!(self, Self::Served { waiting, .. } if !waiting.is_empty())
+    }
+
     /// Gives the device a command; when it will be done, and why it was refused if it was.
     fn send(
         &mut self,
