@@ -12,11 +12,11 @@ use crate::profile::MountOptions;
 use crate::records::SuperRoot;
 use crate::superblock::Superblock;
 use block_medium::{BlockMedium, MediumError};
-use fs_api::{Errno, Finding, Place};
+use fs_api::{CachedPages, Errno, Finding, Place};
 use sim::{Cpus, Lock, RwLock, Sim};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// Sizes that do not change while mounted.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +125,8 @@ pub(crate) struct Engine {
     pub(crate) evictions: RefCell<Vec<Rc<File>>>,
     /// Files that hold blocks for the cleaner, by inode and checkpoint.
     pub(crate) cleaned_files: RefCell<Vec<Rc<File>>>,
+    /// Page cache of the layer above, once `use_cached_pages` has registered it.
+    pub(crate) cached_pages: RefCell<Option<Weak<dyn CachedPages>>>,
     /// Changes read, the constructor writes (`ns_segctor_sem`).
     pub(crate) transactions: RwLock<()>,
     pub(crate) constructor: Constructor,

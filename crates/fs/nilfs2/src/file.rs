@@ -5,6 +5,7 @@
 use crate::map::Map;
 use crate::readings::Readings;
 use crate::records::{CPFILE_INODE, DAT_INODE, IFILE_INODE, Inode, SUFILE_INODE};
+use fs_api::SharedPage;
 use sim::{RwLock, Sim};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,8 +14,11 @@ use std::rc::Rc;
 /// A block in memory (`struct buffer_head` and its page).
 #[derive(Debug)]
 pub(crate) struct Buffer {
-    /// Contents of the block.
+    /// Contents of the block; empty if [`Buffer::page`] has them.
     pub(crate) data: RefCell<Vec<u8>>,
+    /// Contents of a block of a regular file, held by the page cache as well. It changes its page only after
+    /// it has taken a copy.
+    pub(crate) page: RefCell<Option<Rc<SharedPage>>>,
     /// Block of the file, or of a node block the pointer that leads to it.
     pub(crate) key: Cell<u64>,
     /// It is a node block of the map.
@@ -31,6 +35,7 @@ impl Buffer {
     pub(crate) fn new(key: u64, data: Vec<u8>, is_node: bool) -> Rc<Self> {
         Rc::new(Self {
             data: RefCell::new(data),
+            page: RefCell::default(),
             key: Cell::new(key),
             is_node,
             is_dirty: Cell::new(false),
@@ -38,6 +43,30 @@ impl Buffer {
             virtual_block: Cell::new(0),
         })
     }
+
+    /// Puts other contents in place of those there are.
+    pub(crate) fn replace(&self, contents: Contents) {
+        let (data, page) = match contents {
+            Contents::Own(data) => (data, None),
+            Contents::Shared(page) => (Vec::new(), Some(page)),
+        };
+        self.data.replace(data);
+        self.page.replace(page);
+    }
+
+    /// Looks at the contents, whoever holds them.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        match &*self.page.borrow() {
+            Some(page) => page.look(|bytes| look(bytes)),
+            None => look(&self.data.borrow()),
+        }
+    }
+}
+
+/// What a block is to hold.
+pub(crate) enum Contents {
+    Own(Vec<u8>),
+    Shared(Rc<SharedPage>),
 }
 
 /// Kinds of blocks of a file with numbered entries.

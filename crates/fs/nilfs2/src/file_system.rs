@@ -16,12 +16,12 @@ use crate::recovery::LogReader;
 use crate::summary::{FileInfo, LogHeader};
 use block_medium::BlockMedium;
 use fs_api::{
-    Attributes, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem, FileType, Finding,
-    InodeNumber, Memory, NewInode, PAGE_BYTES, Place, SpaceUse,
+    Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
+    FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, Place, SpaceUse,
 };
 use sim::{Cpus, Sim};
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// A mounted NILFS2; clones share one mount.
 #[derive(Clone)]
@@ -408,6 +408,11 @@ impl FileSystem for Nilfs2 {
         // Valid again only after the last log is on the medium: a mount then trusts the
         // superblock's log without a search.
         self.engine.end_superblocks().await
+    }
+
+    /// Pages that are written are shared with the layer above, not copied.
+    fn use_cached_pages(&self, pages: Weak<dyn CachedPages>) {
+        *self.engine.cached_pages.borrow_mut() = Some(pages);
     }
 
     fn space(&self) -> SpaceUse {

@@ -5,7 +5,7 @@
 //! May use: `bytes`, `engine`, `file`, `finding`, `map`, `records`.
 
 use crate::engine::Engine;
-use crate::file::{Buffer, EntryBlock, File};
+use crate::file::{Buffer, Contents, EntryBlock, File};
 use crate::finding::Code;
 use crate::map::Map;
 use crate::records::{INODE_BYTES, Inode, MAP_BYTES};
@@ -176,13 +176,24 @@ impl Engine {
         offset: u64,
         bytes: Vec<u8>,
     ) -> Result<(), Errno> {
+        self.put_contents(file, offset, Contents::Own(bytes)).await
+    }
+
+    /// As [`Engine::put_data`], of contents that the page cache may hold as well.
+    pub(crate) async fn put_contents(
+        &self,
+        file: &Rc<File>,
+        offset: u64,
+        contents: Contents,
+    ) -> Result<(), Errno> {
         if let Some(buffer) = file.cached(offset) {
-            *buffer.data.borrow_mut() = bytes;
+            buffer.replace(contents);
             self.dirty_data(file, &buffer);
             return Ok(());
         }
         let is_mapped = self.map_lookup(file, offset).await?.is_some();
-        let buffer = Buffer::new(offset, bytes, false);
+        let buffer = Buffer::new(offset, Vec::new(), false);
+        buffer.replace(contents);
         // A block that was never in a log has a virtual number that no checkpoint shows, so it
         // needs no new one.
         buffer.is_volatile.set(!is_mapped);
@@ -234,7 +245,7 @@ impl Engine {
         offset: u64,
     ) -> Result<Option<Vec<u8>>, Errno> {
         if let Some(buffer) = file.cached(offset) {
-            return Ok(Some(buffer.data.borrow().clone()));
+            return Ok(Some(buffer.look(<[u8]>::to_vec)));
         }
         if file.keeps_blocks() {
             let buffer = self.data_block(file, offset).await?;
@@ -243,7 +254,7 @@ impl Engine {
         let Some(pointer) = self.map_lookup(file, offset).await? else { return Ok(None) };
         // A block that was mapped meanwhile is in memory.
         if let Some(buffer) = file.cached(offset) {
-            return Ok(Some(buffer.data.borrow().clone()));
+            return Ok(Some(buffer.look(<[u8]>::to_vec)));
         }
         let block = self.physical(file, pointer).await?;
         Ok(Some(self.read_block(block).await?))

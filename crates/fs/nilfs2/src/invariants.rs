@@ -57,7 +57,7 @@ impl Engine {
                 assert_eq!(buffer.key.get(), *key, "inode {}: key of a block", file.number);
                 assert_eq!(buffer.is_node, is_node, "inode {}: kind of {key}", file.number);
                 assert_eq!(
-                    buffer.data.borrow().len() as u64,
+                    buffer.look(<[u8]>::len) as u64,
                     self.geometry.block_bytes,
                     "inode {}: bytes of {key}",
                     file.number

@@ -189,9 +189,11 @@ impl Log {
             bytes.len(),
             self.summary_blocks
         );
+        // The whole log at once, or the last doubling would leave room for another one.
+        bytes.reserve_exact(self.blocks() as usize * block_bytes - bytes.len());
         bytes.resize(self.summary_blocks as usize * block_bytes, 0);
         for buffer in self.files.iter().flat_map(|part| &part.blocks) {
-            bytes.extend_from_slice(&buffer.data.borrow());
+            buffer.look(|contents| bytes.extend_from_slice(contents));
             // The bytes are copied: a change after this belongs to the next log.
             buffer.is_dirty.set(false);
             buffer.is_volatile.set(false);
@@ -254,7 +256,18 @@ impl Log {
             block += bio.len() as u64 / block_bytes;
         }
         debug_assert_eq!(block, self.start + self.blocks(), "bios hold the whole log");
+        self.keep_once(engine);
         Ok(pending)
+    }
+
+    /// Tells the device which blocks of the log are in the page cache, too.
+    fn keep_once(&self, engine: &Engine) {
+        let buffers = self.files.iter().flat_map(|part| &part.blocks);
+        for (block, buffer) in (self.start + self.summary_blocks..).zip(buffers) {
+            if let Some(page) = &*buffer.page.borrow() {
+                engine.medium.keep_once(block, page);
+            }
+        }
     }
 }
 

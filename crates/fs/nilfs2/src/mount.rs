@@ -164,6 +164,7 @@ impl Parts {
             dirty_files: RefCell::default(),
             evictions: RefCell::default(),
             cleaned_files: RefCell::default(),
+            cached_pages: RefCell::default(),
             transactions: RwLock::new(&sim, ()),
             clean_segments: Cell::new(0),
             is_read_only: Cell::new(is_read_only),

@@ -6,11 +6,11 @@
 
 use crate::directory::NAME_BYTES_MAX;
 use crate::engine::Engine;
-use crate::file::File;
+use crate::file::{Contents, File};
 use crate::inode::check_target;
 use fs_api::{Caller, Changes, Errno, FileType, NewInode, PAGE_BYTES};
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// Names that an inode may have.
 const LINKS_MAX: u16 = 32_000;
@@ -250,7 +250,7 @@ impl Engine {
         let file = self.file(inode).await?;
         self.compute_bytes(part.len() as u64, self.options.costs.copy_ps_per_byte).await;
         let is_hole = file.cached(page).is_none() && self.map_lookup(&file, page).await?.is_none();
-        self.put_data(&file, page, bytes.to_vec()).await?;
+        self.put_contents(&file, page, self.contents(inode, page, bytes)).await?;
         let end = page * PAGE_BYTES as u64 + part.end as u64;
         {
             let mut inode = file.inode.borrow_mut();
@@ -264,6 +264,17 @@ impl Engine {
         self.write_inode(&file).await?;
         self.committed();
         Ok(())
+    }
+
+    /// The bytes of a page that was written: the page of the layer above, if it has the same, as a kernel's
+    /// file system has no other.
+    fn contents(&self, inode: u64, page: u64, bytes: &[u8; PAGE_BYTES]) -> Contents {
+        let cached = self.cached_pages.borrow().as_ref().and_then(Weak::upgrade);
+        let shared = cached.and_then(|pages| pages.shared(inode, page));
+        match shared.filter(|page| page.look(|shared| shared == bytes)) {
+            Some(page) => Contents::Shared(page),
+            None => Contents::Own(bytes.to_vec()),
+        }
     }
 
     /// The last user of an inode is gone.

@@ -47,7 +47,7 @@ impl Engine {
                 break;
             }
             if let Some(buffer) = file.cached(offset) {
-                page.copy_from_slice(&buffer.data.borrow());
+                buffer.look(|bytes| page.copy_from_slice(bytes));
             } else if let Some(pointer) = self.map_lookup(file, offset).await? {
                 missing.push((index, self.physical(file, pointer).await?));
             }

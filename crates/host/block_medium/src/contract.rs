@@ -3,7 +3,9 @@
 use std::future::{Future, ready};
 use std::ops::Range;
 use std::pin::Pin;
+use std::rc::Rc;
 use thiserror::Error;
+use units::SharedPage;
 
 /// A read or write failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -82,6 +84,14 @@ pub trait BlockMedium {
         bytes: Vec<u8>,
         flags: WriteFlags,
     ) -> Pending<'_, Pending<'static, ()>>;
+
+    /// The bytes of a block are also those of a page in memory, once the writes submitted so far are carried
+    /// out. A device that holds them may lend them to the page. What is read, what takes time and what a
+    /// power cut leaves are the same whether it does or not.
+    fn keep_once(&self, block: u64, page: &Rc<SharedPage>) {
+        // A hint: bytes that are kept twice are right, too.
+        let _ = (block, page);
+    }
 
     /// Waits until what was written is durable (`blkdev_issue_flush`).
     fn flush(&self) -> Pending<'_, ()>;

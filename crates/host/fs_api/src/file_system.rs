@@ -4,7 +4,8 @@ use crate::{Attributes, Changes, Errno, FileType, SpaceUse, Time};
 use process::Process;
 use std::ops::Range;
 use std::pin::Pin;
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
+use units::SharedPage;
 
 /// Number of an inode, as the file system counts them.
 pub type InodeNumber = u64;
@@ -62,6 +63,13 @@ impl Memory {
 pub trait CachedPages {
     /// Copies a page that is there and whole; false if it is not.
     fn get(&self, inode: InodeNumber, page: u64, into: &mut [u8; crate::PAGE_BYTES]) -> bool;
+
+    /// A page that is there, to be held without a copy: a later change in memory does not reach it. None if
+    /// it is not there, or cannot be shared.
+    fn shared(&self, inode: InodeNumber, page: u64) -> Option<Rc<SharedPage>> {
+        let _ = (inode, page);
+        None
+    }
 
     /// Keeps a page that was read from the medium; nothing happens if the page is there.
     fn put(&self, inode: InodeNumber, page: u64, bytes: &[u8; crate::PAGE_BYTES]);

@@ -10,12 +10,16 @@
 //! one request at a time and hands its sectors over one by one, so that no write ever covers an erase block
 //! and passes the cache by.
 
+mod lent;
+
 use block::{Part, ServedDevice, Serving};
 use device::{Command, DeviceError, Operation};
+use lent::LentPages;
 use mtd::Mtd;
 use sim::{Cpus, Lock, Sim};
 use std::cell::Cell;
 use std::rc::Rc;
+use units::SharedPage;
 
 /// Bytes of a sector (`blksize` of the translation layer).
 pub const SECTOR_BYTES: usize = units::SECTOR_BYTES;
@@ -57,6 +61,7 @@ pub struct MtdBlock {
     cpus: Rc<Cpus>,
     copy_ps_per_byte: u64,
     cache: Lock<Cache>,
+    lent: Rc<LentPages>,
     statistics: Cell<CacheStatistics>,
 }
 
@@ -69,6 +74,7 @@ impl MtdBlock {
         let bytes = vec![0; mtd.block_bytes() as usize];
         let cache = Cache { state: CacheState::Empty, block: 0, bytes };
         Rc::new(Self {
+            lent: Rc::new(LentPages::new(mtd.clone())),
             mtd,
             cpus,
             copy_ps_per_byte,
@@ -92,6 +98,12 @@ impl MtdBlock {
         let done = self.write_back(&mut cache).await;
         self.audit(&cache);
         done
+    }
+
+    /// A page in memory has the bytes that a page of the device has, or will have once the writes submitted so
+    /// far are on the chip. From then on they are kept there alone.
+    pub fn keep_once(&self, page: u64, shared: &Rc<SharedPage>) {
+        self.lent.add(page, shared);
     }
 
     fn count(&self, change: impl FnOnce(&mut CacheStatistics)) {
@@ -133,6 +145,8 @@ impl MtdBlock {
             return Ok(());
         }
         let failed = |_| self.failed(cache.block);
+        // Pages in memory that have their bytes from the chip get them back before they go.
+        self.lent.take_back(cache.block);
         // Between this erase and the last program the block exists in memory alone; a cut here
         // loses it whole.
         self.mtd.erase(cache.block).await.map_err(failed)?;
@@ -140,6 +154,7 @@ impl MtdBlock {
         // After the program: an error before leaves the block dirty, and the next flush tries
         // again.
         cache.state = CacheState::Empty;
+        self.lent.lend(cache.block);
         self.count(|counted| counted.write_backs += 1);
         Ok(())
     }
@@ -224,7 +239,8 @@ impl MtdBlock {
             }
             self.audit(&cache);
         }
-        if let Some(place) = &part.bytes {
+        // Bytes that were written go now: whoever waits for the bio looks at them no more.
+        if let (Some(place), Operation::Read) = (&part.bytes, operation) {
             place.replace(bytes);
         }
         // After the transfer: the copy between bio and cache is the processor's, whichever way it

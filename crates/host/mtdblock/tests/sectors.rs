@@ -10,6 +10,7 @@ use sim::{Cpus, RunEnd, Sim, Simulation};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use units::SharedPage;
 
 const BLOCKS: u32 = 16;
 const SECTORS_PER_BLOCK: u64 = 256;
@@ -154,6 +155,48 @@ fn what_was_written_last_is_what_is_read() {
         let mut chip = vec![0; model.len()];
         assert!(rig.mtd.read(0, &mut chip).await.expect("read").is_readable());
         assert!(chip == model);
+    });
+}
+
+/// A page in memory, what it holds, and whether the chip has ever lent it.
+struct InMemory {
+    page: Rc<SharedPage>,
+    bytes: Vec<u8>,
+    was_lent: bool,
+}
+
+#[test]
+fn a_page_in_memory_keeps_its_bytes_whatever_is_written_over_those_of_the_chip() {
+    run(async |rig| {
+        let sectors = u64::from(BLOCKS) * SECTORS_PER_BLOCK;
+        let mut numbers = Stream::new(9, "lent pages");
+        let mut pages: Vec<InMemory> = Vec::new();
+        for turn in 0..300 {
+            let place = u64::from(numbers.below((sectors / 8) as u32));
+            let bytes = pattern(place * 8, 8, turn);
+            let page = SharedPage::zeroed();
+            page.change(|own| own.copy_from_slice(&bytes));
+            // Before the write is carried out, or after it.
+            let is_early = numbers.below(2) == 0;
+            if is_early {
+                rig.device.keep_once(place, &page);
+            }
+            rig.write(place * 8, bytes.clone()).await;
+            if !is_early {
+                rig.device.keep_once(place, &page);
+            }
+            pages.push(InMemory { page, bytes, was_lent: false });
+            // A part of some page, which nobody has in memory as it is then.
+            let sector = u64::from(numbers.below(sectors as u32));
+            rig.write(sector, pattern(sector, 1, turn + 1000)).await;
+            for InMemory { page, bytes, was_lent } in &mut pages {
+                *was_lent |= page.is_lent();
+                assert!(page.look(|held| held[..] == bytes[..]), "turn {turn}");
+            }
+        }
+        let lent = pages.iter().filter(|it| it.page.is_lent()).count();
+        let returned = pages.iter().filter(|it| it.was_lent && !it.page.is_lent()).count();
+        assert!(lent > 50 && returned > 50, "{lent} are lent, {returned} were");
     });
 }
 

@@ -1,5 +1,8 @@
 //! The memory that pages stand in, and the order in which it is given up.
 
+use std::rc::Rc;
+use units::SharedPage;
+
 const NIL: u32 = u32::MAX;
 
 /// The bytes of the page are those of the file.
@@ -25,7 +28,8 @@ pub(crate) struct Frame {
     pub(crate) index: u64,
     newer: u32,
     older: u32,
-    pub(crate) bytes: Option<Box<[u8]>>,
+    /// Shared with a file system that has taken the page over, or none if no bytes are stored.
+    pub(crate) bytes: Option<Rc<SharedPage>>,
 }
 
 /// All frames, in a list from the page used last to the one unused for longest.
@@ -149,7 +153,7 @@ impl Frames {
 
 #[cfg(test)]
 mod tests {
-    use super::{DIRTY, Frames};
+    use super::{DIRTY, Frames, SharedPage};
 
     #[test]
     fn the_page_unused_for_longest_that_is_not_busy_is_given_up() {
@@ -200,6 +204,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a free frame holds no bytes")]
     fn a_free_frame_with_bytes_is_found() {
-        audited(|frames| frames.slots[1].bytes = Some(Box::new([0])));
+        audited(|frames| frames.slots[1].bytes = Some(SharedPage::zeroed()));
     }
 }

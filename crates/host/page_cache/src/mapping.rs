@@ -12,6 +12,7 @@ use process::run_as;
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
+use units::SharedPage;
 
 /// A file in the page cache. Clones are the same file.
 #[derive(Clone)]
@@ -47,7 +48,28 @@ impl Mapping {
     pub fn with_bytes<T>(&self, page: u64, look: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
         let state = &mut *self.cache.state.borrow_mut();
         let frame = state.mappings[self.number as usize].pages.get(page)?;
-        state.frames.get_mut(frame).bytes.as_deref_mut().map(look)
+        let held = state.frames.get_mut(frame).bytes.as_mut()?;
+        // Whoever has taken the page over keeps the bytes that it had then.
+        if Rc::strong_count(held) > 1 {
+            *held = held.copied();
+        }
+        Some(held.change(|bytes| look(bytes)))
+    }
+
+    /// A page with its bytes, for a file system that takes it over; a later change in the cache does not
+    /// reach it. None if the page is not there, or the cache keeps no bytes.
+    pub fn shared_page(&self, page: u64) -> Option<Rc<SharedPage>> {
+        let state = self.cache.state.borrow();
+        let frame = state.mappings[self.number as usize].pages.get(page)?;
+        state.frames.get(frame).bytes.clone()
+    }
+
+    /// Looks at the bytes of a page without changing them; none as of [`Mapping::with_bytes`].
+    pub(crate) fn look_at<T>(&self, page: u64, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        let state = self.cache.state.borrow();
+        let frame = state.mappings[self.number as usize].pages.get(page)?;
+        // A page that the medium lends stays lent.
+        state.frames.get(frame).bytes.as_ref().map(|held| held.look(|bytes| look(bytes)))
     }
 
     pub(crate) fn backing(&self) -> Rc<dyn Backing> {
@@ -248,7 +270,7 @@ impl Mapping {
     /// Copies a page that is there and up to date; false if it is not.
     pub fn copy_page(&self, page: u64, into: &mut [u8]) -> bool {
         let is_there = self.flags(page).is_some_and(|flags| flags & UPTODATE != 0);
-        is_there && self.with_bytes(page, |stored| into.copy_from_slice(stored)).is_some()
+        is_there && self.look_at(page, |stored| into.copy_from_slice(stored)).is_some()
     }
 
     /// Adds a page that was read elsewhere, unless it is there.
@@ -518,7 +540,7 @@ impl Mapping {
         let part = part_of(bytes, page);
         let place = (part.start - bytes.start) as usize..(part.end - bytes.start) as usize;
         let inner = within_page(&part, page);
-        let _ = self.with_bytes(page, |stored| into[place].copy_from_slice(&stored[inner]));
+        let _ = self.look_at(page, |stored| into[place].copy_from_slice(&stored[inner]));
     }
 
     pub(crate) fn copy_in(&self, bytes: &Range<u64>, page: u64, from: &[u8]) {

@@ -17,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+use units::SharedPage;
 
 /// Queues that waiters for pages share, as the kernel's hashed wait queues of a zone.
 // A queue for each page would cost more than it saves; waiters of other pages look again and sleep
@@ -25,6 +26,9 @@ const WAIT_QUEUES: usize = 64;
 
 /// Pages looked at to find one to give up (`SWAP_CLUSTER_MAX` of `include/linux/swap.h`).
 const SCAN_PAGES: u32 = 32;
+
+/// Most pages whose memory is asked for at once: a mebibyte.
+const PAGES_AT_ONCE: u64 = 256;
 
 /// What a page cache keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +105,8 @@ impl MappingState {
 
 pub(crate) struct CacheState {
     pub(crate) frames: Frames,
+    /// Memory of pages to come.
+    spare: Vec<Box<[u8; PAGE_BYTES as usize]>>,
     pub(crate) mappings: Vec<MappingState>,
     /// Numbers of files that were taken out.
     pub(crate) free_mappings: Vec<u32>,
@@ -138,6 +144,7 @@ impl PageCache {
     pub fn new(sim: &Sim, cpus: &Rc<Cpus>, board: &Rc<Board>, options: CacheOptions) -> Rc<Self> {
         let state = CacheState {
             frames: Frames::new(),
+            spare: Vec::new(),
             mappings: Vec::new(),
             free_mappings: Vec::new(),
             devices: Vec::new(),
@@ -312,7 +319,7 @@ impl PageCache {
         }
         let frame = state.frames.insert(mapping, index, flags);
         if state.options.stores_bytes {
-            let bytes = vec![0; PAGE_BYTES as usize].into_boxed_slice();
+            let bytes = state.fresh_page();
             state.frames.get_mut(frame).bytes = Some(bytes);
         }
         state.mappings[mapping as usize].pages.insert(index, frame);
@@ -489,6 +496,20 @@ impl PageCache {
 }
 
 impl CacheState {
+    /// A page of zeros.
+    ///
+    /// Pages that are written together are lent together, and only memory that lies together can then become
+    /// a block of a chip: it must not lie between what each page takes beside its bytes. Asked for one by
+    /// one, the process that wrote 256 MiB to a chip was 2.19 times as large as the data, and not 1.56 times.
+    fn fresh_page(&mut self) -> Rc<SharedPage> {
+        if self.spare.is_empty() {
+            // No more than there are already, so that few pages take little.
+            let count = self.frames.len().clamp(1, PAGES_AT_ONCE);
+            self.spare.extend((0..count).map(|_| units::zeros()));
+        }
+        SharedPage::with_own(self.spare.pop().expect("it was filled"))
+    }
+
     /// Takes a page out of the cache that is clean, or whose file ends before it.
     pub(crate) fn drop_frame(&mut self, frame: u32) {
         let (mapping, index) = {

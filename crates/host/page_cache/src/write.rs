@@ -119,7 +119,7 @@ impl Mapping {
             // is not up to date.
             self.lock_page(process, page, false, LOCKED, &mut owed_ns).await?;
             self.fill(&bytes, page, Some(from), &mut owed_ns).await;
-            let _ = self.with_bytes(page, |stored| whole.copy_from_slice(stored));
+            let _ = self.look_at(page, |stored| whole.copy_from_slice(stored));
             let written = write(page, &whole, within_page(&part_of(&bytes, page), page)).await;
             // After a failed write the page shows data the medium does not have: it must be read
             // again.

@@ -6,7 +6,7 @@
 use crate::file_pages::FilePages;
 use crate::names::{Meaning, Names};
 use board::Board;
-use fs_api::{CachedPages, Caller, Errno, FileSystem, InodeNumber, PAGE_BYTES};
+use fs_api::{CachedPages, Caller, Errno, FileSystem, InodeNumber, PAGE_BYTES, SharedPage};
 use page_cache::{FileError, Mapping, PageCache, Process};
 use rustc_hash::FxHashMap;
 use sim::Cpus;
@@ -170,6 +170,10 @@ impl<F: FileSystem + 'static> Caches<F> {
 impl<F: FileSystem + 'static> CachedPages for Caches<F> {
     fn get(&self, inode: InodeNumber, page: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
         self.files.borrow().get(&inode).is_some_and(|file| file.mapping.copy_page(page, into))
+    }
+
+    fn shared(&self, inode: InodeNumber, page: u64) -> Option<Rc<SharedPage>> {
+        self.files.borrow().get(&inode)?.mapping.shared_page(page)
     }
 
     fn put(&self, inode: InodeNumber, page: u64, bytes: &[u8; PAGE_BYTES]) {

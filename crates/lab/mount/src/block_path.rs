@@ -15,6 +15,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+use units::SharedPage;
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = units::SECTOR_BYTES_U64;
@@ -202,8 +203,10 @@ impl BlockPath {
                 Direction::Read => drop(bytes.replace(store.get(bio.sector, bio.sectors))),
             }
         }
+        // A device that keeps time looks at no byte: those of a write may go now.
+        let moved = matches!(self.under, Under::MtdBlock(_)).then_some(bytes);
         // No plug: each bio reaches the scheduler at once.
-        self.queue.submit_bytes(bio, Some(bytes), None).await
+        self.queue.submit_bytes(bio, moved, None).await
     }
 
     async fn pay(&self, cost_ns: u64) {
@@ -334,6 +337,16 @@ impl BlockMedium for BlockPath {
                 Ok(())
             }) as Pending<'static, ()>)
         })
+    }
+
+    fn keep_once(&self, block: u64, page: &Rc<SharedPage>) {
+        if self.block_bytes != fs_api::PAGE_BYTES as u64 {
+            return;
+        }
+        match &self.under {
+            Under::MtdBlock(device) => device.keep_once(block, page),
+            Under::Timed(store) => store.keep_once(block, page),
+        }
     }
 
     fn flush(&self) -> Pending<'_, ()> {

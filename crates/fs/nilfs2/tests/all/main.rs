@@ -12,5 +12,6 @@ mod power_cuts;
 #[path = "support/recorder.rs"]
 mod recorder;
 mod script;
+mod shared_pages;
 mod support;
 mod torn_logs;

@@ -67,6 +67,31 @@ impl Backing for Memory {
     }
 }
 
+/// A file system that has taken a page over must find the bytes that it had then.
+#[test]
+fn a_page_that_was_taken_over_does_not_change_with_the_cache() {
+    let mut simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let board = Rc::new(support::board());
+    let cpus = Rc::new(Cpus::new(&sim, 1, 6_000_000));
+    let cache = PageCache::new(&sim, &cpus, &board, CacheOptions { stores_bytes: true });
+    let memory = Rc::new(Memory { sim: sim.clone(), pages: Rc::default(), flushes: Cell::new(0) });
+    let file = cache.clone().add_mapping(cache.add_device(), memory);
+    let task = sim.spawn(async move {
+        let process = Process::new(10);
+        assert!(file.shared_page(0).is_none());
+        file.write(process, 0..PAGE_BYTES, Some(&[1; PAGE_BYTES as usize]), 0).await.unwrap();
+        let taken = file.shared_page(0).expect("it is there");
+        file.write(process, 8..16, Some(&[2; 8]), 0).await.unwrap();
+        assert!(taken.look(|bytes| bytes.iter().all(|byte| *byte == 1)));
+        let mut now = [0; PAGE_BYTES as usize];
+        assert!(file.copy_page(0, &mut now));
+        assert_eq!((now[7], &now[8..16], now[16]), (1, &[2; 8][..], 1));
+    });
+    simulation.run();
+    assert!(task.is_finished());
+}
+
 #[test]
 fn what_is_read_is_what_was_written_and_the_medium_has_it_in_the_end() {
     for (kernel, seed) in [("2.6.29", 1), ("3.4", 2), ("3.4", 3), ("3.10", 4)] {
