@@ -28,7 +28,12 @@ impl LentPages {
 
     /// A page in memory has the bytes of a page of the device, now or after the next write-back.
     pub(crate) fn add(self: &Rc<Self>, page: u64, shared: &Rc<SharedPage>) {
-        let block = page_start(page) / u64::from(self.mtd.block_bytes());
+        let block_bytes = u64::from(self.mtd.block_bytes());
+        // A page of two erase blocks would change with either of them.
+        if !block_bytes.is_multiple_of(PAGE_BYTES as u64) {
+            return;
+        }
+        let block = page_start(page) / block_bytes;
         // At once if the chip has the bytes; else the write-back of the block will look again.
         let _ = shared.lend(self, page);
         let mut pages = self.pages.borrow_mut();

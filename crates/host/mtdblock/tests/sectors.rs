@@ -52,8 +52,13 @@ impl Rig {
 }
 
 fn run(job: impl AsyncFnOnce(Rig) + 'static) {
+    run_with_block_pages(PAGES_PER_BLOCK as u32, job);
+}
+
+fn run_with_block_pages(pages_per_block: u32, job: impl AsyncFnOnce(Rig) + 'static) {
     let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
     part.geometry.blocks = BLOCKS;
+    part.geometry.pages_per_block = pages_per_block;
     let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
@@ -198,6 +203,19 @@ fn a_page_in_memory_keeps_its_bytes_whatever_is_written_over_those_of_the_chip()
         let returned = pages.iter().filter(|it| it.was_lent && !it.page.is_lent()).count();
         assert!(lent > 50 && returned > 50, "{lent} are lent, {returned} were");
     });
+}
+
+#[test]
+fn a_page_that_lies_in_two_erase_blocks_is_not_lent() {
+    for (pages_per_block, is_lent) in [(1, false), (2, true)] {
+        run_with_block_pages(pages_per_block, async move |rig| {
+            let page = SharedPage::zeroed();
+            rig.write(0, vec![0; 4096]).await;
+            rig.device.flush().await.expect("flushed");
+            rig.device.keep_once(0, &page);
+            assert_eq!(page.is_lent(), is_lent, "{pages_per_block} pages of 2 KiB in a block");
+        });
+    }
 }
 
 #[test]
