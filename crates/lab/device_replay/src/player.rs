@@ -35,6 +35,18 @@ pub enum ReplayError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// The times of the trace say nothing of when requests came.
+    #[error(
+        "{path}: a trace in the format {format} cannot be replayed at its own times: {reason}; add --closed-loop"
+    )]
+    NoTimes {
+        /// Path as it was given.
+        path: String,
+        /// Name of the format.
+        format: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
     /// A request that the device has no room for.
     #[error(
         "request {number}: {length_bytes} bytes at byte {offset_bytes} lie past the end of the device of \
@@ -243,6 +255,10 @@ pub fn replay(
     device: Box<dyn BlockDevice>,
 ) -> Result<Outcome, ReplayError> {
     let reader = trace::open(&options.trace, &options.reading)?;
+    if let (Pace::OpenLoop { .. }, Some(reason)) = (options.pace, reader.format().no_times) {
+        let (path, format) = (options.trace.display().to_string(), reader.format().name);
+        return Err(ReplayError::NoTimes { path, format, reason });
+    }
     let sectors = device.sectors();
     let mut simulation = Simulation::new(options.seed);
     let sim = simulation.handle();

@@ -126,3 +126,16 @@ fn addresses_past_the_end_are_refused_wrapped_or_clipped() {
             .any(|note| note.starts_with("2 requests past the end of the device: sh"))
     );
 }
+
+#[test]
+fn a_trace_without_times_is_replayed_in_a_closed_loop_only() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("device-replay-tencent.csv");
+    fs::write(&path, "1538323199,16,8,0,1\n1538323199,800,8,1,1\n").expect("a file of the test");
+    let refused = play(&options(path.clone(), OPEN)).expect_err("no times").to_string();
+    assert!(
+        refused.contains("cannot be replayed at its own times: its times are whole"),
+        "{refused}"
+    );
+    let found = play(&options(path, Pace::ClosedLoop { queue_depth: 1 })).expect("a replay");
+    assert_eq!(found.elapsed_ns, 2 * SERVICE_NS);
+}

@@ -23,6 +23,7 @@ pub(crate) const ENTRY: FormatEntry = FormatEntry {
     length: "512-byte sectors",
     operations: "letters R, W, D (trim), N, F (flush, FUA), S, A, M",
     takes_time_unit: false,
+    no_times: None,
     detect,
     open: |opening| {
         let parser = Parser::new(opening.options.event);
@@ -156,7 +157,7 @@ fn first_word(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-fn device_number(major: &str, minor: &str) -> Result<u32, Fault> {
+pub(crate) fn device_number(major: &str, minor: &str) -> Result<u32, Fault> {
     let (major, minor): (u32, u32) =
         (integer("major device number", major)?, integer("minor device number", minor)?);
     // Twelve bits and twenty, as the kernel's `MKDEV` divides a number.
@@ -167,7 +168,7 @@ fn device_number(major: &str, minor: &str) -> Result<u32, Fault> {
 }
 
 /// The letters `[F] D|W|R|N [F] [A] [S] [M]`, in this order.
-fn category_of(letters: &str) -> Result<Category, Fault> {
+pub(crate) fn category_of(letters: &str) -> Result<Category, Fault> {
     let unknown = || Fault::malformed("the kind of request is unknown");
     let (is_flush, rest) = letters.strip_prefix('F').map_or((false, letters), |rest| (true, rest));
     let mut rest = rest.chars();

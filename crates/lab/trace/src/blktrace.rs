@@ -29,6 +29,7 @@ pub(crate) const ENTRY: FormatEntry = FormatEntry {
     length: "bytes",
     operations: "category bits: write, discard, flush, FUA, sync, meta, readahead",
     takes_time_unit: false,
+    no_times: None,
     detect: |head| detect(head.bytes),
     open,
 };

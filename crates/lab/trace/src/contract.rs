@@ -35,6 +35,8 @@ pub struct FormatEntry {
     pub operations: &'static str,
     /// Whether the user must name the unit of time.
     pub takes_time_unit: bool,
+    /// Why its times are of no use for a replay at the times of the trace; none where they are.
+    pub no_times: Option<&'static str>,
     pub(crate) detect: fn(&Head) -> Match,
     pub(crate) open: fn(Opening) -> Result<Box<dyn Source>, Fault>,
 }

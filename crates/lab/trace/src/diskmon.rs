@@ -21,6 +21,7 @@ pub(crate) const ENTRY: FormatEntry = FormatEntry {
     length: "512-byte sectors",
     operations: "Read, Write",
     takes_time_unit: false,
+    no_times: None,
     detect,
     open: |opening| Ok(opening.lines(Parser)),
 };

@@ -24,6 +24,7 @@ pub(crate) const ENTRY: FormatEntry = FormatEntry {
     length: "512-byte blocks",
     operations: "hexadecimal flags: bit 0 set is a read, 0x80 is synchronous",
     takes_time_unit: false,
+    no_times: None,
     detect,
     open: |opening| Ok(opening.lines(Parser)),
 };

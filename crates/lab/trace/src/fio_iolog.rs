@@ -24,6 +24,7 @@ pub(crate) const ENTRY: FormatEntry = FormatEntry {
     length: "bytes",
     operations: "read, write, trim, sync, datasync",
     takes_time_unit: false,
+    no_times: None,
     detect,
     open: |opening| {
         let parser = Parser::new(opening.input.head())?;

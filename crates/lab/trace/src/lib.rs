@@ -9,6 +9,8 @@
 
 #![allow(clippy::doc_markdown, reason = "MQSim and UMass are names, not code")]
 
+mod alibaba;
+mod biosnoop;
 mod blkparse;
 mod blktrace;
 mod block_events;
@@ -20,20 +22,29 @@ mod diskmon;
 mod disksim;
 mod error;
 mod fio_iolog;
+mod fiu;
+mod fixed_records;
+mod ftrace;
 mod input;
+mod libcachesim_csv;
 mod lines;
 mod mqsim;
 mod msr;
 mod notes;
 mod number;
 mod options;
+mod oracle_general;
 mod parquet;
 mod plain;
 mod reader;
 mod record;
+mod scsi;
 mod spc;
 mod summary;
+mod systor;
 mod table;
+mod tencent;
+mod vscsi;
 
 pub use columns::Columns;
 pub use contract::FormatEntry;

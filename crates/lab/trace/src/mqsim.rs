@@ -22,6 +22,7 @@ pub(crate) const ENTRY_MQSIM: FormatEntry = FormatEntry {
     length: "512-byte sectors",
     operations: "0 write, 1 read",
     takes_time_unit: true,
+    no_times: None,
     detect,
     open: |opening| {
         let parser = Parser::of_mqsim(opening.options.time_unit)?;
@@ -38,6 +39,7 @@ pub(crate) const ENTRY_SSDSIM: FormatEntry = FormatEntry {
     length: "512-byte sectors",
     operations: "0 write, 1 read",
     takes_time_unit: false,
+    no_times: None,
     // The same lines as MQSim's: the name of the file decides, or the user.
     detect,
     open: |opening| Ok(opening.lines(Parser::of_ssdsim())),

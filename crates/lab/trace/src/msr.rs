@@ -22,6 +22,7 @@ pub(crate) const ENTRY: FormatEntry = FormatEntry {
     length: "bytes",
     operations: "Read, Write; response time",
     takes_time_unit: false,
+    no_times: None,
     detect,
     open: |opening| Ok(opening.lines(Parser)),
 };

@@ -24,11 +24,15 @@ pub struct Notes {
     pub requeued: u64,
     /// Waits of a fio log below 100 us, which fio itself ignores.
     pub short_waits: u64,
+    /// Requests whose response was not seen, and of which the kind is not known, dropped.
+    pub unanswered: u64,
+    /// Places where the tracer lost events.
+    pub lost_events: u64,
 }
 
 impl Notes {
     /// Every counter with its name, in a fixed order.
-    pub fn counters(&self) -> [(&'static str, u64); 7] {
+    pub fn counters(&self) -> [(&'static str, u64); 9] {
         [
             ("skipped_lines", self.skipped_lines),
             ("zero_length", self.zero_length),
@@ -37,6 +41,8 @@ impl Notes {
             ("passthrough", self.passthrough),
             ("requeued", self.requeued),
             ("short_waits", self.short_waits),
+            ("unanswered", self.unanswered),
+            ("lost_events", self.lost_events),
         ]
     }
 

@@ -2,20 +2,32 @@
 
 use crate::contract::FormatEntry;
 use crate::error::{Fault, Kind};
-use crate::{blkparse, blktrace, diskmon, disksim, fio_iolog, mqsim, msr, parquet, spc};
+use crate::{
+    alibaba, biosnoop, blkparse, blktrace, diskmon, disksim, fio_iolog, fiu, ftrace,
+    libcachesim_csv, mqsim, msr, oracle_general, parquet, spc, systor, tencent, vscsi,
+};
 
 /// Every format, sorted by name.
 pub static FORMATS: &[&FormatEntry] = &[
+    &alibaba::ENTRY,
+    &biosnoop::ENTRY,
     &blkparse::ENTRY,
     &blktrace::ENTRY,
     &diskmon::ENTRY,
     &disksim::ENTRY,
     &fio_iolog::ENTRY,
+    &fiu::ENTRY,
+    &ftrace::ENTRY,
+    &libcachesim_csv::ENTRY,
     &mqsim::ENTRY_MQSIM,
     &msr::ENTRY,
+    &oracle_general::ENTRY,
     &parquet::ENTRY,
     &spc::ENTRY,
     &mqsim::ENTRY_SSDSIM,
+    &systor::ENTRY,
+    &tencent::ENTRY,
+    &vscsi::ENTRY,
 ];
 
 /// The format of that name.
@@ -48,6 +60,12 @@ mod tests {
     fn an_unknown_name_gets_the_nearest() {
         let fault = named("blkprase").err().unwrap();
         assert!(fault.to_string().contains("did you mean blkparse?"), "{fault}");
-        assert!(named("xyzzy").err().unwrap().to_string().contains("one of blkparse, blktrace"));
+        assert!(
+            named("xyzzy")
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("one of alibaba, biosnoop, blkparse")
+        );
     }
 }

@@ -27,6 +27,7 @@ pub(crate) const ENTRY: FormatEntry = FormatEntry {
     length: "bytes",
     operations: "read, write, trim, flush, write_zeroes; flags, latency, file operation",
     takes_time_unit: false,
+    no_times: None,
     detect: |head| detect(head.bytes),
     open: |opening| open(&opening),
 };

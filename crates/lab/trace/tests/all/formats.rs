@@ -28,6 +28,16 @@ fn samples() -> Vec<(&'static str, Options)> {
         ("sample.msr.csv", format("msr")),
         ("sample.spc", format("spc")),
         ("sample.ssdsim", format("ssdsim")),
+        ("sample.alibaba.csv", format("alibaba")),
+        ("sample.biosnoop", format("biosnoop")),
+        ("sample.fiu.txt", format("fiu")),
+        ("sample.ftrace", format("ftrace")),
+        ("sample.libcachesim.csv", format("libcachesim-csv")),
+        ("sample.oracleGeneral", format("oracle-general")),
+        ("sample.systor.csv", format("systor")),
+        ("sample.tencent.csv", format("tencent")),
+        ("sample.vscsi", format("vscsi")),
+        ("sample-v2.vscsi", format("vscsi")),
     ]
 }
 
@@ -96,6 +106,59 @@ fn expected(name: &str) -> Vec<Record> {
                 caused(1, flagged(Flags::FUA | Flags::SYNC, Record::new(418_000, Put, 0, 4096))),
             ]
         }
+        "sample.alibaba.csv" => vec![
+            Record::new(0, Read, 126_703_644_672, 4096),
+            of(1, Record::new(374_000, Put, 8192, 16384)),
+            Record::new(374_000, Put, 126_703_648_768, 512),
+        ],
+        // In the order of arrival, which is not that of completion.
+        "sample.biosnoop" => vec![
+            took(250_000, Record::new(0, Read, 2048 * SECTOR, 4096)),
+            of(1, took(850_000, Record::new(300_000, Put, 16 * SECTOR, 512))),
+            took(100_000, Record::new(450_000, Put, 8192 * SECTOR, 8192)),
+        ],
+        "sample.fiu.txt" => vec![
+            of(6 << 20, Record::new(0, Read, 283_193_184 * SECTOR, 4096)),
+            of(6 << 20, Record::new(7538, Put, 1000 * SECTOR, 8192)),
+        ],
+        "sample.ftrace" => vec![
+            of(8 << 20, took(250_000, Record::new(0, Read, 2048 * SECTOR, 4096))),
+            of(
+                8 << 20,
+                took(
+                    1_000_000,
+                    Record { flags: Flags::SYNC, ..Record::new(800_000, Put, 4096 * SECTOR, 8192) },
+                ),
+            ),
+        ],
+        "sample.libcachesim.csv" => vec![
+            Record::new(0, Put, 42_932_745 * SECTOR, 512),
+            Record::new(0, Read, 8 * SECTOR, 4096),
+            Record::new(2_000_000_000, Put, 16 * SECTOR, 8192),
+        ],
+        "sample.oracleGeneral" => vec![
+            Record::new(0, Read, 42_932_745 * SECTOR, 512),
+            Record::new(0, Read, 8 * SECTOR, 4096),
+            Record::new(2_000_000_000, Read, 42_932_745 * SECTOR, 512),
+        ],
+        "sample.systor.csv" => vec![
+            of(2, took(806_000, Record::new(0, Read, 899_056_122_368, 131_072))),
+            of(2, took(1_000_000, Record::new(924_000, Put, 4096, 8192))),
+        ],
+        "sample.tencent.csv" => vec![
+            of(2313, Record::new(0, Read, 1_003_027_216 * SECTOR, 8192)),
+            of(2313, Record::new(0, Put, 8 * SECTOR, 4096)),
+            of(7, Record::new(1_000_000_000, Put, 16 * SECTOR, 131_072)),
+        ],
+        "sample.vscsi" => vec![
+            Record::new(0, Put, 42_932_745 * SECTOR, 512),
+            Record::new(198_000, Read, 8 * SECTOR, 4096),
+            Record::new(1_198_000, Put, 16 * SECTOR, 8192),
+        ],
+        "sample-v2.vscsi" => vec![
+            took(150_000, Record::new(0, Put, 42_932_745 * SECTOR, 512)),
+            took(900_000, Record::new(198_000, Read, 8 * SECTOR, 4096)),
+        ],
         other => panic!("no records are known for {other}"),
     }
 }
@@ -138,6 +201,12 @@ fn what_was_dropped_or_changed_is_counted() {
     let msr = count("sample.msr.csv");
     assert_eq!((msr.zero_length, msr.out_of_order), (1, 1));
     assert_eq!(count("sample-v2.iolog").short_waits, 1);
+    assert_eq!(count("sample.systor.csv").unanswered, 1);
+    assert_eq!(count("sample.ftrace").lost_events, 1);
+    assert_eq!(
+        (count("sample.vscsi").passthrough, count("sample.libcachesim.csv").passthrough),
+        (1, 1)
+    );
     assert_eq!(count("sample.blkparse.txt").passthrough, 1);
 }
 
@@ -354,4 +423,25 @@ fn documentation_lists_every_format() {
         let row = format!("| `{}` | {} |", entry.name, cells.join(" | "));
         assert!(text.contains(&row), "docs/trace-formats.md lacks the row\n{row}");
     }
+}
+
+#[test]
+fn records_that_are_cut_off_are_refused() {
+    let directory = directory("cut-off");
+    for name in ["sample.oracleGeneral", "sample.vscsi", "sample-v2.vscsi"] {
+        let bytes = fs::read(sample(name)).unwrap();
+        let cut = file(&directory, name, &bytes[..bytes.len() - 5]);
+        let error = read(&cut, &Options::default()).unwrap_err();
+        assert_eq!(error.kind(), Kind::Truncated, "{name}: {error}");
+    }
+}
+
+#[test]
+fn the_tool_of_bpftrace_is_refused_with_the_reason() {
+    let text = "Attaching 4 probes...\nTIME(ms)     DISK    COMM             PID    LAT(ms)\n\
+                611          nvme0n1 bash           4179         10\n";
+    let path = file(&directory("bpftrace"), "biosnoop.txt", text);
+    let error = read(&path, &Options::default()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+    assert!(error.to_string().contains("neither sector nor length"), "{error}");
 }
