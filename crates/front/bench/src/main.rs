@@ -19,6 +19,7 @@ mod growing;
 mod growth;
 mod hamming_speed;
 mod iozone_matrix;
+mod nilfs2_memory;
 mod processor_time;
 mod scheduler_cost;
 mod timed_device;
@@ -33,6 +34,7 @@ use hamming_speed::HammingSpeed;
 use iozone_matrix::IozoneMatrix;
 use nand::random::Stream;
 use nand::{Chip, FaultSettings, Part, Storage, find_part};
+use nilfs2_memory::Nilfs2Memory;
 use peak_alloc::PeakAlloc;
 use processor_time::Stopwatch;
 use scheduler_cost::SchedulerCost;
@@ -80,16 +82,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ubifs = ubifs_speed::measure();
     let growth = growth::measure()?;
     let device_replay = device_replay_speed::measure()?;
+    let nilfs2 = nilfs2_memory::measure();
     let commands = argument("--nandlab").map(|path| commands::measure(&path)).transpose()?;
     print_layers(&page, &replay, &timed, &layers);
     print_systems(&schedulers, &hamming, &matrix, &crashes, &ubifs);
     device_replay_speed::print(&device_replay);
     print_growth(&growth, commands.as_ref());
+    print_nilfs2(&nilfs2);
     let measured = (&page, &replay, &timed, &ubifs, &hamming);
     let mut report = report(measured, &schedulers, &matrix, &crashes, &layers);
     add_growth(&mut report, &growth, commands.as_ref());
     report["device_replay_requests_per_s"] = json!(device_replay.card_requests_per_s);
     report["device_replay"] = json!(device_replay.layers);
+    add_nilfs2(&mut report, &nilfs2);
     if let Some(earlier) = earlier {
         against::print(&earlier, &report)?;
     }
@@ -217,6 +222,22 @@ fn add_growth(report: &mut serde_json::Value, growth: &Growth, commands: Option<
         report["startup_list_ms"] = json!(commands.startup_list_ms);
         report["report_seconds"] = json!(commands.report_seconds);
     }
+}
+
+/// Prints how much memory a run takes that writes to NILFS2.
+fn print_nilfs2(nilfs2: &[Nilfs2Memory]) {
+    println!("NILFS2, a file of 64 and of 256 MiB, peak heap over bytes written");
+    println!("  {:<18} {:>10} {:>10} {:>10}", "device", "64 MiB", "256 MiB", "slope");
+    for memory in nilfs2 {
+        let [small, large] = memory.bytes_per_byte;
+        println!("  {:<18} {small:>10.3} {large:>10.3} {:>10.3}", memory.device, memory.slope);
+    }
+}
+
+fn add_nilfs2(report: &mut serde_json::Value, nilfs2: &[Nilfs2Memory]) {
+    let slopes: BTreeMap<&str, f64> =
+        nilfs2.iter().map(|memory| (memory.device, memory.slope)).collect();
+    report["nilfs2_bytes_per_byte_written"] = json!(slopes);
 }
 
 struct PageMapping {
