@@ -20,6 +20,7 @@ use crate::{
 use bytes::PageBytes;
 use pages::PageStates;
 use rustc_hash::FxHashSet;
+use std::num::NonZeroU8;
 use std::ops::Range;
 use watched::Cut;
 
@@ -517,11 +518,12 @@ impl Chip {
             Err(error) => return Err(error),
         };
         let Some(bytes) = &self.bytes else { return self.program(to, tag, None) };
-        let source = bytes.block(from.block).cloned();
-        let data_range = bytes.data_range(from.page);
         // What is not held is erased, and programming it would clear no bit.
-        let data = source.as_ref().and_then(|block| block.get(data_range));
-        self.program(to, tag, data)
+        let Some(source) = bytes.shared_page(from).cloned() else {
+            return self.program(to, tag, None);
+        };
+        let data = &source[..self.geometry.page_data_bytes as usize];
+        self.program(to, tag, Some(data))
     }
 
     /// Erases a block.
@@ -753,6 +755,45 @@ impl Chip {
     /// the chip stores none. Not an operation; bad marks are not in it.
     pub fn page_bytes(&self, at: PageAddress) -> Option<&[u8]> {
         self.bytes.as_ref()?.page(at)
+    }
+
+    /// Notes something of the bytes of a page as they are stored, for [`Chip::noted`]; of an erased page
+    /// nothing. Not an operation.
+    ///
+    /// A driver that has compared a page with its code need not do so again: of copies of a chip all that
+    /// hold the same bytes have the note. What a number means is up to those who note; each needs its own.
+    pub fn note_page(&self, at: PageAddress, note: NonZeroU8) {
+        if let Some(bytes) = &self.bytes {
+            bytes.note(at, note);
+        }
+    }
+
+    /// What was noted of the bytes of a page since they last changed. Not an operation.
+    pub fn noted(&self, at: PageAddress) -> Option<NonZeroU8> {
+        self.bytes.as_ref()?.noted(at)
+    }
+
+    /// True if a driver finds the same on both chips, whatever it does with them: cells, bad blocks, what was
+    /// programmed since the last erase. Wear and counters may differ, as no operation shows them on a chip
+    /// without faults; chips with faults, without power or with a cut to come are never the same.
+    pub fn is_same_medium(&self, other: &Self) -> bool {
+        let is_plain = |chip: &Self| chip.faults.is_none() && chip.cut.is_none() && chip.powered;
+        let has_same_bytes = match (&self.bytes, &other.bytes) {
+            (Some(one), Some(other)) => one.is_same(other),
+            (None, None) => true,
+            _ => false,
+        };
+        is_plain(self)
+            && is_plain(other)
+            && self.geometry == other.geometry
+            && self.timing == other.timing
+            && self.blocks == other.blocks
+            && self.programs == other.programs
+            && self.unreadable == other.unreadable
+            && self.lpn == other.lpn
+            && self.sequence_low == other.sequence_low
+            && self.meta == other.meta
+            && has_same_bytes
     }
 
     /// Takes a page over from an image: its bytes, its tag, and what it must have been programmed.

@@ -305,7 +305,7 @@ impl Chip {
             Torn::DataOnly => {
                 if let Some(bytes) = &mut self.bytes {
                     for page in 0..pages {
-                        bytes.page_mut(PageAddress::new(block, page)).0.fill(0xff);
+                        bytes.erase_data(PageAddress::new(block, page));
                     }
                 }
             }
