@@ -244,5 +244,5 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     // Futures of the job may hold the driver; they go before the chip is taken.
     drop(simulation);
     let value = value.take();
-    Outcome { chip: mtd.with_chip(|chip| chip.clone()), value }
+    Outcome { chip: mtd.take_chip(), value }
 }

@@ -5,6 +5,9 @@ use crate::hamming::{
 };
 use std::ops::Range;
 
+/// Bytes of the longest spare area that a layout is made for.
+pub(crate) const SPARE_BYTES_MAX: usize = 64;
+
 /// A code over the data of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecc {
@@ -39,6 +42,7 @@ impl OobLayout {
     /// Checks that the places of codes and of free bytes lie apart in the spare area, that there are as
     /// many bytes of code as the data needs, and that sub-pages are whole steps of the ECC.
     pub(crate) fn check(&self) {
+        assert!(self.oob_bytes as usize <= SPARE_BYTES_MAX, "{}: a longer spare area", self.name);
         let mut used = vec![false; self.oob_bytes as usize];
         for place in self.free().chain(self.codes()) {
             assert!(place < used.len(), "{}: byte {place} lies outside the spare area", self.name);
@@ -67,8 +71,14 @@ impl OobLayout {
     /// If the spare area has fewer bytes than the layout.
     pub fn gather(&self, oob: &[u8], offset: usize, into: &mut [u8]) {
         debug_assert!(oob.len() >= self.oob_bytes as usize, "a whole spare area");
-        for (place, byte) in self.free().skip(offset).zip(into) {
-            *byte = oob[place];
+        let (mut skipped, mut into) = (offset, into);
+        for places in self.free_places {
+            let from = (places.start + skipped).min(places.end);
+            skipped -= from - places.start;
+            let count = into.len().min(places.end - from);
+            let (part, rest) = into.split_at_mut(count);
+            part.copy_from_slice(&oob[from..from + count]);
+            into = rest;
         }
     }
 
@@ -97,6 +107,18 @@ impl OobLayout {
         self.ecc_places.iter().cloned().flatten()
     }
 
+    /// The bytes of the codes in a row; erased ones behind the last, which match erased data alone.
+    // Copied range by range: to ask for the place of each byte takes as long as to compute its code.
+    fn stored_codes(&self, oob: &[u8]) -> [u8; SPARE_BYTES_MAX] {
+        let mut stored = [0xff; SPARE_BYTES_MAX];
+        let mut at = 0;
+        for places in self.ecc_places {
+            stored[at..at + places.len()].copy_from_slice(&oob[places.clone()]);
+            at += places.len();
+        }
+        stored
+    }
+
     /// Writes the code of a page's data into its spare area.
     pub fn protect(&self, data: &[u8], oob: &mut [u8]) {
         if self.ecc == Ecc::None {
@@ -108,16 +130,20 @@ impl OobLayout {
         }
     }
 
-    /// Checks one step of 256 bytes against its code, without correcting it: bits that can be
-    /// corrected, 1 if they cannot.
-    pub fn check_step(&self, step: &[u8], number: usize, oob: &[u8]) -> (u32, u32) {
+    /// True if the spare area holds the codes of the data.
+    pub fn has_codes(&self, data: &[u8], oob: &[u8]) -> bool {
+        let stored = self.stored_codes(oob);
+        let mut steps = data.chunks(STEP_BYTES).zip(stored.as_chunks().0);
+        self.ecc == Ecc::None
+            || steps.all(|(step, stored)| hamming_check(step, *stored) == Correction::Clean)
+    }
+
+    /// As [`OobLayout::correct`], of one step of 256 bytes by its number in the page.
+    pub fn correct_step(&self, step: &mut [u8], number: usize, oob: &[u8]) -> (u32, u32) {
         if self.ecc == Ecc::None {
             return (0, 0);
         }
-        let mut places = self.codes().skip(CODE_BYTES * number);
-        // A layout with fewer places than steps reads erased bytes, which match erased data alone.
-        let stored = [(); CODE_BYTES].map(|()| places.next().map_or(0xff, |place| oob[place]));
-        match hamming_check(step, stored) {
+        match hamming_correct(step, self.stored_codes(oob).as_chunks().0[number]) {
             Correction::Clean => (0, 0),
             Correction::Data | Correction::Code => (1, 0),
             Correction::Uncorrectable => (0, 1),
@@ -130,11 +156,10 @@ impl OobLayout {
         if self.ecc == Ecc::None {
             return (0, 0);
         }
-        let mut places = self.codes();
+        let stored = self.stored_codes(oob);
         let (mut corrected, mut lost) = (0, 0);
-        for step in data.chunks_mut(STEP_BYTES) {
-            let stored = [(); CODE_BYTES].map(|()| places.next().map_or(0xff, |place| oob[place]));
-            match hamming_correct(step, stored) {
+        for (step, stored) in data.chunks_mut(STEP_BYTES).zip(stored.as_chunks().0) {
+            match hamming_correct(step, *stored) {
                 Correction::Clean => {}
                 Correction::Data | Correction::Code => corrected += 1,
                 Correction::Uncorrectable => lost += 1,

@@ -1,12 +1,14 @@
 //! The chip under its driver, call by call.
 
-use crate::contract::OobLayout;
+use crate::contract::{OobLayout, SPARE_BYTES_MAX};
 use crate::hamming::{CODE_BYTES, STEP_BYTES};
 use crate::operations::Operations;
+use crate::table::LAYOUTS;
 use crate::{DriverCosts, MtdError, Operation, OperationCounts};
 use nand::{Chip, Geometry, NandError, PageAddress};
 use sim::{Cpus, Lock, Sim};
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU8;
 use std::rc::Rc;
 
 /// How bytes of the spare area are addressed.
@@ -66,6 +68,15 @@ impl ReadStatus {
     }
 }
 
+/// What an array read brought beside bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct ArrayRead {
+    /// The chip gave the page up.
+    is_lost: bool,
+    /// The page has its codes: it is erased, or they were compared before.
+    is_sound: bool,
+}
+
 /// A raw NAND device.
 ///
 /// All calls take the chip's lock for their whole duration, first come, first served. A power cut
@@ -76,6 +87,9 @@ pub struct Mtd {
     options: MtdOptions,
     geometry: Geometry,
     lock: Lock<()>,
+    /// What the chip notes of pages that have their codes in this layout; none for a layout that is not in
+    /// the table, as another one might have the same number.
+    note: Option<NonZeroU8>,
     chip: RefCell<Chip>,
     /// The page whose bytes stand in the page buffer (`chip->pagebuf`).
     buffered_page: Cell<Option<u32>>,
@@ -100,12 +114,15 @@ impl Mtd {
         );
         options.layout.check();
         let buffer = vec![0xff; geometry.page_data_bytes as usize];
+        let number = LAYOUTS.iter().position(|layout| layout == options.layout);
+        let note = number.and_then(|number| NonZeroU8::new(number as u8 + 1));
         Rc::new(Self {
             sim: sim.clone(),
             cpus,
             options,
             geometry,
             lock: Lock::new(sim, ()),
+            note,
             chip: RefCell::new(chip),
             buffered_page: Cell::new(None),
             buffer: RefCell::new(buffer),
@@ -146,6 +163,14 @@ impl Mtd {
     /// Looks at the chip, or changes it behind the driver's back: counters, logs, snapshots, cuts.
     pub fn with_chip<T>(&self, look: impl FnOnce(&mut Chip) -> T) -> T {
         look(&mut self.chip.borrow_mut())
+    }
+
+    /// The chip, taken out of the device; a copy of it where something still holds the device.
+    pub fn take_chip(self: Rc<Self>) -> Chip {
+        match Rc::try_unwrap(self) {
+            Ok(device) => device.chip.into_inner(),
+            Err(held) => held.with_chip(|chip| chip.clone()),
+        }
     }
 
     /// Another chip of the same shape takes the place of this one; counts and log go on.
@@ -259,13 +284,14 @@ impl Mtd {
         data: &mut [u8],
         oob: Option<&mut [u8]>,
     ) -> Result<ReadStatus, MtdError> {
-        let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+        let (mut room, oob_bytes) = self.spare_room();
+        let spare = &mut room[..oob_bytes];
         // Data and spare area in one array read: the code stands in the spare area.
-        let is_lost = self.array_read(Operation::Read { page }, page, data, &mut spare).await?;
+        let read = self.array_read(Operation::Read { page }, page, data, spare).await?;
         self.cpu_bytes(data.len() + spare.len(), self.options.costs.read_page_ns, data.len()).await;
-        let status = self.corrected(data, &spare, is_lost);
+        let status = self.corrected(page, data, spare, read);
         if let Some(oob) = oob {
-            oob.copy_from_slice(&spare);
+            oob.copy_from_slice(spare);
         }
         Ok(status)
     }
@@ -287,34 +313,68 @@ impl Mtd {
             "the steps hold the bytes asked for"
         );
         debug_assert!(end <= whole.len(), "the last step ends with the page");
-        let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+        let (mut room, oob_bytes) = self.spare_room();
+        let spare = &mut room[..oob_bytes];
         let operation = Operation::SubPageRead { page, column: first as u32 };
-        let is_lost = self.array_read(operation, page, whole, &mut spare).await?;
+        // No byte behind the last step is looked at.
+        let read = self.array_read(operation, page, &mut whole[..end], spare).await?;
         // Three bytes of code for each step follow by a change of column, without a second array
         // read.
         let code_bytes = (end - first) / STEP_BYTES * CODE_BYTES;
         self.cpu_bytes(end - first + code_bytes, self.options.costs.read_page_ns, end - first)
             .await;
-        // Corrected as a whole for the caller's bytes; what counts is judged by the bytes before
-        // that.
-        let before = whole.to_vec();
-        self.options.layout.correct(whole, &spare);
         // Only the steps that were read count; errors of the others are not seen.
         let mut status = ReadStatus::default();
-        if is_lost {
+        if read.is_lost {
             status.lost_steps = 1;
         }
-        let steps = before[first..end].chunks(STEP_BYTES).zip(first / STEP_BYTES..);
+        if read.is_sound || self.has_codes(page) {
+            return Ok(status);
+        }
+        // Corrected one by one. No caller sees the others: the buffer holds no whole page now.
+        let steps = whole[first..end].chunks_mut(STEP_BYTES).zip(first / STEP_BYTES..);
         for (step, number) in steps {
-            let (corrected, lost) = self.options.layout.check_step(step, number, &spare);
+            let (corrected, lost) = self.options.layout.correct_step(step, number, spare);
             status.add(ReadStatus { corrected_bits: corrected, lost_steps: lost });
         }
         Ok(status)
     }
 
-    fn corrected(&self, data: &mut [u8], spare: &[u8], is_lost: bool) -> ReadStatus {
-        let (corrected_bits, lost_steps) = self.options.layout.correct(data, spare);
-        ReadStatus { corrected_bits, lost_steps: lost_steps.max(is_lost.into()) }
+    /// Room for the spare area of a page, erased, and how much of it the chip has.
+    // Not on the heap: every read of a page takes one.
+    fn spare_room(&self) -> ([u8; SPARE_BYTES_MAX], usize) {
+        ([0xff; SPARE_BYTES_MAX], self.geometry.page_oob_bytes as usize)
+    }
+
+    /// Compares all of a page with its codes, and notes that it has them: parts of a page are mostly read
+    /// one after the other.
+    fn has_codes(&self, page: u32) -> bool {
+        let (chip, at) = (self.chip.borrow(), self.address(page));
+        let Some((note, bytes)) = self.note.zip(chip.page_bytes(at)) else { return false };
+        let (data, spare) = bytes.split_at(self.geometry.page_data_bytes as usize);
+        // A bad block shows its mark, which may stand where a layout keeps codes.
+        let has_codes = self.options.layout.has_codes(data, spare) && !chip.is_bad(at.block);
+        if has_codes {
+            chip.note_page(at, note);
+        }
+        has_codes
+    }
+
+    /// Corrects a whole page by its codes, unless it is known to have them.
+    fn corrected(&self, page: u32, data: &mut [u8], spare: &[u8], read: ArrayRead) -> ReadStatus {
+        debug_assert!(
+            !read.is_sound || self.options.layout.correct(data, spare) == (0, 0),
+            "page {page} has its codes"
+        );
+        let (corrected_bits, lost_steps) =
+            if read.is_sound { (0, 0) } else { self.options.layout.correct(data, spare) };
+        if let Some(note) = self.note
+            && !read.is_sound
+            && (corrected_bits, lost_steps) == (0, 0)
+        {
+            self.chip.borrow().note_page(self.address(page), note);
+        }
+        ReadStatus { corrected_bits, lost_steps: lost_steps.max(read.is_lost.into()) }
     }
 
     /// Reads a page with its spare area, or the spare area alone if `data` is none (`mtd_read_oob`).
@@ -334,27 +394,28 @@ impl Mtd {
     ) -> Result<ReadStatus, MtdError> {
         self.check_oob(page, data.as_deref().map(<[u8]>::len), oob.len(), oob_offset, mode)?;
         let _held = self.lock.lock().await;
-        let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+        let (mut room, oob_bytes) = self.spare_room();
+        let spare = &mut room[..oob_bytes];
         let status = match (data, mode) {
             // Raw reads pay for no ECC and report no errors.
             (Some(data), OobMode::Raw) => {
-                self.array_read(Operation::Read { page }, page, data, &mut spare).await?;
+                self.array_read(Operation::Read { page }, page, data, spare).await?;
                 let costs = self.options.costs;
                 self.cpu_bytes(data.len() + spare.len(), costs.read_page_ns, 0).await;
                 ReadStatus::default()
             }
-            (Some(data), _) => self.read_page(page, data, Some(&mut spare)).await?,
+            (Some(data), _) => self.read_page(page, data, Some(&mut *spare)).await?,
             // The spare area alone costs an array read of its own: the page register holds one
             // page. What the driver does once a read (set-up, waiting, its locks) does not depend
             // on how many bytes follow.
             (None, _) => {
-                self.array_read(Operation::OobRead { page }, page, &mut [], &mut spare).await?;
+                self.array_read(Operation::OobRead { page }, page, &mut [], spare).await?;
                 self.cpu_bytes(spare.len(), self.options.costs.read_page_ns, 0).await;
                 ReadStatus::default()
             }
         };
         match mode {
-            OobMode::Auto => self.options.layout.gather(&spare, oob_offset, oob),
+            OobMode::Auto => self.options.layout.gather(spare, oob_offset, oob),
             OobMode::Place | OobMode::Raw => {
                 oob.copy_from_slice(&spare[oob_offset..oob_offset + oob.len()]);
             }
@@ -507,9 +568,10 @@ impl Mtd {
         // `nand_block_checkbad` reads the mark where there is no table (`chip->bbt`).
         if self.options.bad_blocks == BadBlocks::Mark {
             let _held = self.lock.lock().await;
-            let mut spare = vec![0xff; self.geometry.page_oob_bytes as usize];
+            let (mut room, oob_bytes) = self.spare_room();
             let page = block * self.geometry.pages_per_block;
-            self.array_read(Operation::OobRead { page }, page, &mut [], &mut spare).await?;
+            let spare = &mut room[..oob_bytes];
+            self.array_read(Operation::OobRead { page }, page, &mut [], spare).await?;
             self.cpu_bytes(1, self.options.costs.read_page_ns, 0).await;
         }
         Ok(self.chip.borrow().is_bad(block))
@@ -532,26 +594,37 @@ impl Mtd {
         self.answer(done).await
     }
 
-    /// The chip brings a page, or its spare area, into its register; true if it gave it up.
+    /// The chip brings a page, or its spare area, into its register.
     async fn array_read(
         &self,
         operation: Operation,
         page: u32,
         data: &mut [u8],
         spare: &mut [u8],
-    ) -> Result<bool, MtdError> {
+    ) -> Result<ArrayRead, MtdError> {
         // A host without costs never yields to the executor, so that a scan is one poll.
         cancellation::check();
         self.cpu_bytes(0, self.options.costs.command_ns, 0).await;
         let read_ns = self.chip.borrow().timing().read_ns;
         self.wait_for_chip(read_ns).await;
-        let read = self.chip.borrow_mut().read_raw(self.address(page), data, spare);
+        let (read, is_sound) = {
+            let chip = &mut *self.chip.borrow_mut();
+            let at = self.address(page);
+            let read = chip.read_raw(at, data, spare);
+            let is_known = match chip.page_bytes(at) {
+                // The code of erased bytes is that of an erased spare area.
+                None => true,
+                Some(_) => self.note.is_some() && chip.noted(at) == self.note,
+            };
+            // A bad block shows its mark, which may stand where a layout keeps codes.
+            (read, is_known && !chip.is_bad(at.block))
+        };
         self.record(operation);
         match read {
             // The bytes are handed out as they are; the caller's ECC has the last word on what is
             // lost.
-            Err(NandError::Uncorrectable { .. }) => Ok(true),
-            other => self.answer(other).await.map(|()| false),
+            Err(NandError::Uncorrectable { .. }) => Ok(ArrayRead { is_lost: true, is_sound }),
+            other => self.answer(other).await.map(|()| ArrayRead { is_lost: false, is_sound }),
         }
     }
 
@@ -828,6 +901,37 @@ mod tests {
             assert_eq!(part[40], 0xf0);
             assert_eq!(mtd.read(0, &mut part).await.expect("read").corrected_bits, 0);
         });
+    }
+
+    /// A page that had its codes is not compared again: until it changes, and in another layout.
+    #[test]
+    fn a_bit_that_falls_later_is_seen_though_the_page_had_its_codes() {
+        for reads_sub_pages in [false, true] {
+            let (_, mtd, _) = run(DriverCosts::default(), reads_sub_pages, |mtd| async move {
+                let mut data = vec![0xff; 2048];
+                data[300] = 0xf0;
+                mtd.write(0, &data).await.expect("written");
+                for bytes in [2048, 100] {
+                    let read = mtd.read(256, &mut vec![0; bytes]).await;
+                    assert_eq!(read, Ok(ReadStatus::default()), "{bytes}");
+                }
+                let noted = |mtd: &Mtd| mtd.with_chip(|chip| chip.noted(PageAddress::new(0, 0)));
+                assert_ne!(noted(&mtd), None);
+                let mut hole = vec![0xff; 2048];
+                hole[300] = 0xdf;
+                mtd.write_oob(0, Some(&hole), &[], 0, OobMode::Raw)
+                    .await
+                    .expect("a second program");
+                for _ in 0..2 {
+                    let mut part = [0; 100];
+                    mtd.read(5000, &mut [0; 10]).await.expect("another page in the buffer");
+                    let status = mtd.read(260, &mut part).await.expect("read");
+                    assert_eq!((status.corrected_bits, part[40]), (1, 0xf0));
+                    assert_eq!(noted(&mtd), None, "it has not its codes");
+                }
+            });
+            drop(mtd);
+        }
     }
 
     #[test]

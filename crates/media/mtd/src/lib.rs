@@ -8,6 +8,7 @@
 //! Source of the behaviour: `drivers/mtd/nand/nand_base.c` of Linux 2.6.29 to 3.4,
 //! `drivers/mtd/nand/raw/nand_base.c` of 6.1.
 
+mod blank;
 mod contract;
 mod costs;
 mod device;
@@ -17,6 +18,7 @@ mod operations;
 mod ram;
 mod table;
 
+pub use blank::{first_written, is_blank, written_bytes};
 pub use contract::{Ecc, OobLayout};
 pub use costs::DriverCosts;
 pub use device::{BadBlocks, Mtd, MtdOptions, OobMode, ReadStatus};
