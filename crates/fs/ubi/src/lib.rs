@@ -43,7 +43,7 @@ pub use format::FormatOptions;
 pub use headers::VolumeKind;
 pub use info::{Info, VolumeInfo};
 pub use layout::{Layout, find_header_offset};
-pub use mtd::ReadStatus;
+pub use mtd::{ReadStatus, first_written, is_blank, written_bytes};
 pub use numbers::{LebAddress, LebNumber, PebNumber, VolumeNumber};
 pub use profile::{AttachOptions, BadBlockReserve, CpuCosts, PROFILES, Profile, find_profile};
 pub use statistics::Statistics;

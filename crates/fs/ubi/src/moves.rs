@@ -11,6 +11,7 @@ use crate::io::HeaderRead;
 use crate::numbers::PebNumber;
 use crate::wear_state::Move;
 use fs_api::Place;
+use mtd::written_bytes;
 
 /// Result of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,6 +247,5 @@ fn failed_target(error: UbiError) -> Result<Moved, UbiError> {
 
 /// Bytes up to the last one that is not blank, in whole units (`ubi_calc_data_len`).
 pub(crate) fn data_length(data: &[u8], min_io_bytes: u32) -> usize {
-    let last = data.iter().rposition(|byte| *byte != 0xff);
-    last.map_or(0, |at| (at + 1).next_multiple_of(min_io_bytes as usize)).min(data.len())
+    written_bytes(data).next_multiple_of(min_io_bytes as usize).min(data.len())
 }

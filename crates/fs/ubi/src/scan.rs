@@ -12,6 +12,7 @@ use crate::headers::{
 use crate::io::{HeaderRead, Io};
 use crate::numbers::{LebAddress, LebNumber, PebNumber, VolumeNumber};
 use fs_api::Place;
+use mtd::is_blank;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A block that belongs to no volume.
@@ -369,7 +370,7 @@ async fn holds_data(io: &Io, peb: PebNumber) -> Result<bool, UbiError> {
     io.charge_copy(data.len()).await;
     // Data that reads without a single flipped bit was not erased half: it is kept for tools that
     // can make sense of it.
-    Ok(status.is_readable() && status.corrected_bits == 0 && data.iter().any(|byte| *byte != 0xff))
+    Ok(status.is_readable() && status.corrected_bits == 0 && !is_blank(&data))
 }
 
 /// The higher sequence number wins, unless it is a copy whose data is not what its CRC says.

@@ -82,10 +82,16 @@ fn encode_record(record: Option<&VolumeRecord>) -> [u8; RECORD_BYTES] {
 /// # Errors
 /// A sentence that says what is wrong with which record.
 pub fn decode(bytes: &[u8], leb_bytes: u32) -> Result<Vec<Option<VolumeRecord>>, String> {
+    // Nearly all records are unused, and those are all the same.
+    let unused = encode_record(None);
     let mut records = Vec::new();
     for (number, bytes) in bytes.chunks_exact(RECORD_BYTES).enumerate() {
         if number as u32 == slots(leb_bytes) {
             break;
+        }
+        if bytes == unused {
+            records.push(None);
+            continue;
         }
         let record = decode_record(bytes, leb_bytes)
             .map_err(|reason| format!("record {number} of the volume table: {reason}"))?;

@@ -4,6 +4,18 @@
 //! format; LZO is the kernel's. A format: uses nothing of the crate.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use std::cell::RefCell;
+use zstd::bulk;
+
+thread_local! {
+    // Begun anew for each node: to make one takes longer than to restore a node with it.
+    static ZSTD: RefCell<bulk::Decompressor<'static>> =
+        RefCell::new(bulk::Decompressor::default());
+    // None if the library refuses to make one: data is stored as it is then.
+    static ZSTD_COMPRESS: RefCell<Option<bulk::Compressor<'static>>> =
+        RefCell::new(bulk::Compressor::new(ZSTD_LEVEL).ok());
+    static INFLATE: RefCell<Decompress> = RefCell::new(Decompress::new(false));
+}
 
 /// A compressor, by its number on the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +68,9 @@ impl Compressor {
             Self::None => None,
             Self::Lzo => Some(compress::lzo::compress(data)),
             Self::Zlib => deflate(data),
-            Self::Zstd => zstd::bulk::compress(data, ZSTD_LEVEL).ok(),
+            Self::Zstd => {
+                ZSTD_COMPRESS.with_borrow_mut(|context| context.as_mut()?.compress(data).ok())
+            }
         };
         match stored {
             Some(stored) if stored.len() + MIN_SAVED_BYTES <= data.len() => (self, stored),
@@ -70,7 +84,7 @@ impl Compressor {
             Self::None => Some(stored.to_vec()),
             Self::Lzo => compress::lzo::decompress(stored, bytes),
             Self::Zlib => inflate(stored, bytes),
-            Self::Zstd => zstd::bulk::decompress(stored, bytes).ok(),
+            Self::Zstd => ZSTD.with_borrow_mut(|context| context.decompress(stored, bytes)).ok(),
         };
         data.filter(|data| data.len() == bytes)
     }
@@ -89,14 +103,52 @@ fn deflate(data: &[u8]) -> Option<Vec<u8>> {
 
 fn inflate(stored: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let mut out = vec![0; bytes];
-    let mut stream = Decompress::new(false);
-    stream.decompress(stored, &mut out, FlushDecompress::Finish).ok()?;
-    (stream.total_out() as usize == bytes).then_some(out)
+    let restored_bytes = INFLATE.with_borrow_mut(|stream| {
+        stream.reset(false);
+        stream.decompress(stored, &mut out, FlushDecompress::Finish).ok()?;
+        Some(stream.total_out() as usize)
+    })?;
+    (restored_bytes == bytes).then_some(out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::Compressor;
+
+    /// A context that was used before puts out what a new one does: what is on the medium does not depend
+    /// on what a thread compressed before.
+    #[test]
+    fn what_was_compressed_before_leaves_no_trace() {
+        let text = |number: u32, bytes: u32| -> Vec<u8> {
+            (0..bytes).map(|at| (at.wrapping_mul(at) / (number + 3) % (number + 2)) as u8).collect()
+        };
+        for number in 0..300 {
+            let data = text(number, 128 + number * 631 % 3969);
+            let alone = zstd::bulk::compress(&data, super::ZSTD_LEVEL).expect("compressed");
+            let (used, stored) = Compressor::Zstd.compress(&data);
+            let pays = alone.len() + super::MIN_SAVED_BYTES <= data.len();
+            assert_eq!(used == Compressor::Zstd, pays, "{number}");
+            assert!(!pays || stored == alone, "{number}");
+        }
+    }
+
+    /// Contexts are used again, also after a node that was damaged.
+    #[test]
+    fn what_was_restored_before_leaves_no_trace() {
+        let texts: Vec<Vec<u8>> = (1..=40_u32)
+            .map(|number| (0..4096).map(|at: u32| (at * number / 97) as u8).collect())
+            .collect();
+        for compressor in [Compressor::Zlib, Compressor::Zstd] {
+            for pair in texts.windows(2) {
+                let stored = pair.iter().map(|text| compressor.compress(text));
+                let [first, second] = &stored.collect::<Vec<_>>()[..] else { panic!("two") };
+                assert_eq!((first.0, second.0), (compressor, compressor));
+                assert_eq!(compressor.decompress(&first.1[..first.1.len() / 2], 4096), None);
+                assert_eq!(compressor.decompress(&second.1, 4096).as_ref(), Some(&pair[1]));
+                assert_eq!(compressor.decompress(&first.1, 4096).as_ref(), Some(&pair[0]));
+            }
+        }
+    }
 
     #[test]
     fn data_comes_back_and_noise_stays() {

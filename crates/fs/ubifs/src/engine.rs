@@ -10,6 +10,7 @@ use crate::finding::Code;
 use crate::inode::{Inode, SizeSeen};
 use crate::journal::Journal;
 use crate::layout::{HEADS, HeadNumber, Layout};
+use crate::leb_bytes::LebBytes;
 use crate::lpt::Lpt;
 use crate::master::Master;
 use crate::nodes::{Group, Header, Place, padded, seal};
@@ -157,9 +158,10 @@ impl Engine {
     }
 
     /// An eraseblock whose bytes from a position on were read; those before are blank.
-    pub(crate) async fn read_leb(&self, from: Position) -> Result<Vec<u8>, Errno> {
-        let mut bytes = vec![0xff; self.layout.leb_bytes as usize];
+    pub(crate) async fn read_leb(&self, from: Position) -> Result<LebBytes, Errno> {
+        let mut bytes = LebBytes::of_size(self.layout.leb_bytes as usize);
         let start = from.offset.min(self.layout.leb_bytes);
+        bytes[..start as usize].fill(0xff);
         self.read(Position::new(from.leb, start), &mut bytes[start as usize..]).await?;
         self.charge_crc(bytes.len() - start as usize).await;
         Ok(bytes)

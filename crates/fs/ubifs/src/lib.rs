@@ -37,6 +37,7 @@ mod inode_table;
 mod journal;
 mod keys;
 mod layout;
+mod leb_bytes;
 mod log;
 mod lookup;
 mod lprops;

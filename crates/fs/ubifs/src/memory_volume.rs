@@ -6,6 +6,7 @@ use crate::volume_shape::VolumeShape;
 use fs_api::Errno;
 use sim::Sim;
 use std::cell::{Cell, RefCell};
+use ubi::is_blank;
 
 /// What is left of a write that the power cut ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +134,7 @@ impl MemoryVolume {
         let size = self.shape.leb_bytes as usize;
         let contents = leb.bytes.get_or_insert_with(|| vec![0xff; size]);
         let target = &mut contents[to.offset as usize..to.offset as usize + bytes.len()];
-        assert!(target.iter().all(|byte| *byte == 0xff), "bytes are written twice");
+        assert!(is_blank(target), "bytes are written twice");
         target.copy_from_slice(bytes);
         leb.ghost = None;
     }

@@ -30,6 +30,7 @@ use sim::{Cpus, Lock, RwLock, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use ubi::written_bytes;
 
 /// A mounted UBIFS; the calls are those of [`fs_api::FileSystem`].
 pub struct Ubifs {
@@ -127,7 +128,7 @@ async fn fix_space(
         volume.read(Position::start_of(leb), &mut bytes).await?;
         // The kernel takes the used length of each area from the master, the log and the LPT. Here
         // the last byte that is not blank decides.
-        let used = bytes.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
+        let used = written_bytes(&bytes);
         let used = used.next_multiple_of(shape.min_io_bytes as usize);
         if used == 0 {
             volume.unmap(leb).await?;

@@ -9,6 +9,7 @@ use crate::finding::Code;
 use crate::journal::Obstacle;
 use crate::keys::Key;
 use crate::layout::{GC_HEAD, HeadNumber, MASTER_LEB};
+use crate::leb_bytes::LebBytes;
 use crate::lprops::Change;
 use crate::master::{Master, flag};
 use crate::nodes::{
@@ -18,6 +19,7 @@ use crate::nodes::{
 use crate::position::{LebNumber, Position};
 use crate::scan::{Found, Item, Scan, look};
 use fs_api::{Errno, Place as FoundAt};
+use ubi::{is_blank, written_bytes};
 
 /// A copy of the master node, as the recovery finds it.
 #[derive(Default)]
@@ -43,10 +45,6 @@ fn scan_until_damage(bytes: &[u8], start: usize) -> (Scan, usize, Item) {
         }
     }
     (scan, at, last)
-}
-
-fn is_blank(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0xff)
 }
 
 impl Engine {
@@ -81,7 +79,7 @@ impl Engine {
         &self,
         from: Position,
         head: Option<HeadNumber>,
-    ) -> Result<(Vec<u8>, Scan), Errno> {
+    ) -> Result<(LebBytes, Scan), Errno> {
         let Position { leb, offset: start } = from;
         let mut bytes = self.read_leb(from).await?;
         let (mut scan, mut at, last) = scan_until_damage(&bytes, start as usize);
@@ -138,7 +136,7 @@ impl Engine {
         &self,
         leb: LebNumber,
         commit_sequence: u64,
-    ) -> Result<(Vec<u8>, Scan), Errno> {
+    ) -> Result<(LebBytes, Scan), Errno> {
         let next = self.layout.next_log_leb(leb);
         if next != self.journal.borrow().log_tail {
             let bytes = self.read_leb(Position::start_of(next)).await?;
@@ -324,7 +322,7 @@ impl Engine {
         // The node is changed in place without a new sequence number, so the index need not change.
         let sum = crc(&node[8..]);
         put_u32(node, 4, sum);
-        let used = bytes.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
+        let used = written_bytes(&bytes);
         let used = used.next_multiple_of(self.layout.min_io as usize);
         self.change_leb(place.leb, &bytes[..used]).await
     }

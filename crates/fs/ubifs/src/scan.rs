@@ -5,6 +5,7 @@
 use crate::nodes::{
     HEADER_BYTES, Header, MAGIC, NodeError, PADDING_BYTE, PADDING_BYTES, kind, u32_at,
 };
+use ubi::{first_written, is_blank};
 
 /// A node that a scan found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(crate) enum Item {
 /// Looks at one offset (`ubifs_scan_a_node`).
 pub(crate) fn look(leb: &[u8], offset: usize) -> Item {
     let bytes = &leb[offset..];
-    if bytes.len() >= 4 && bytes[..4] == [0xff; 4] || bytes.iter().all(|byte| *byte == 0xff) {
+    if bytes.len() >= 4 && bytes[..4] == [0xff; 4] || is_blank(bytes) {
         return Item::Empty;
     }
     let padding = bytes.iter().take(PADDING_BYTES).take_while(|byte| **byte == PADDING_BYTE);
@@ -102,7 +103,7 @@ impl Scan {
         }
         // Bytes behind the last node mean a torn write: the caller decides whether recovery may
         // drop them.
-        let blank = leb[at..].iter().position(|byte| *byte != 0xff);
+        let blank = first_written(&leb[at..]);
         if !at.is_multiple_of(min_io) || blank.is_some() {
             return Err(Damage { offset: (at + blank.unwrap_or(0)) as u32 });
         }

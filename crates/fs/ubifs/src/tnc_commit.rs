@@ -13,6 +13,7 @@ use crate::position::{LebNumber, Position};
 use crate::scan::Scan;
 use crate::tnc::{Branch, Tnc, ZnodeId};
 use fs_api::{Errno, Place as FoundAt};
+use ubi::written_bytes;
 
 /// A write of index nodes, laid out when the commit began.
 struct IndexWrite {
@@ -284,8 +285,7 @@ impl Engine {
         }
         let whole = bytes.len();
         rest = self.fill_gap(leb, (gap_start, whole), &mut bytes, rest, &mut dirty);
-        let last = bytes.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
-        let used = last.next_multiple_of(self.layout.min_io as usize);
+        let used = written_bytes(&bytes).next_multiple_of(self.layout.min_io as usize);
         if rest.len() == nodes.len() {
             let (properties, _) = self.properties(leb).await?;
             if properties.free == self.layout.leb_bytes {
