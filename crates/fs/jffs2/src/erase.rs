@@ -9,6 +9,7 @@ use crate::finding::Code;
 use crate::nodes::{CLEANMARKER, HEADER_BYTES, Header};
 use crate::state::{List, NodeState, Owner};
 use fs_api::{Errno, Place};
+use mtd::is_blank;
 
 /// Erases of a block that may fail before it is marked bad (`MAX_ERASE_FAILURES`).
 const FAILURES_MAX: u32 = 2;
@@ -111,7 +112,7 @@ impl Engine {
         let mut bytes = vec![0; self.block_bytes.min(4096) as usize];
         for offset in (first..first + self.block_bytes).step_by(bytes.len()) {
             self.read_medium(offset, &mut bytes).await?;
-            if bytes.iter().any(|byte| *byte != 0xff) {
+            if !is_blank(&bytes) {
                 return Ok(false);
             }
         }

@@ -16,6 +16,7 @@ use crate::nodes::{
 use crate::state::{Entry, List, NodeState, Owner, State, is_dirty, name_hash};
 use crate::summary::{Collected, summary_offset};
 use fs_api::Place;
+use mtd::{first_written, is_blank};
 
 /// What a block turned out to be (`BLK_STATE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +30,32 @@ enum Found {
 }
 
 /// The part of a block that is in memory.
+#[derive(Default)]
 struct Window {
-    bytes: Vec<u8>,
+    /// Memory for as many bytes as the longest part had: blocks use it one after the other.
+    room: Vec<u8>,
+    /// Bytes of it that were read.
+    bytes: usize,
     /// Offset of the first byte on the medium.
     start: u32,
 }
 
 impl Window {
+    /// Another part begins, whose bytes the caller reads.
+    fn begin(&mut self, start: u32, bytes: usize) -> &mut [u8] {
+        (self.start, self.bytes) = (start, bytes);
+        if self.room.len() < bytes {
+            self.room.resize(bytes, 0);
+        }
+        &mut self.room[..bytes]
+    }
+
     fn holds(&self, offset: u32, bytes: usize) -> bool {
-        (offset - self.start) as usize + bytes <= self.bytes.len()
+        (offset - self.start) as usize + bytes <= self.bytes
     }
 
     fn at(&self, offset: u32) -> &[u8] {
-        &self.bytes[(offset - self.start) as usize..]
+        &self.room[(offset - self.start) as usize..self.bytes]
     }
 }
 
@@ -84,9 +98,10 @@ impl Engine {
     pub(crate) async fn scan(&self) -> Result<(), MountError> {
         let blocks = self.state.borrow().blocks.len() as u32;
         let (mut blank, mut bad) = (0, 0);
+        let mut window = Window::default();
         for block in 0..blocks {
             let mut collected = Collected::default();
-            let found = self.scan_block(block, &mut collected).await?;
+            let found = self.scan_block(block, &mut window, &mut collected).await?;
             let state = &mut *self.state.borrow_mut();
             match found {
                 Found::AllBlank => {
@@ -158,7 +173,12 @@ impl Engine {
         }
     }
 
-    async fn scan_block(&self, block: u32, collected: &mut Collected) -> Result<Found, MountError> {
+    async fn scan_block(
+        &self,
+        block: u32,
+        window: &mut Window,
+        collected: &mut Collected,
+    ) -> Result<Found, MountError> {
         let first = block * self.block_bytes;
         let mut has_marker = false;
         if !self.is_in_band() {
@@ -171,14 +191,13 @@ impl Engine {
         }
         // The end of the block is read first: with a summary nothing else has to be.
         if self.has_summary
-            && let Some(found) = self.scan_block_end(block).await?
+            && let Some(found) = self.scan_block_end(block, window).await?
         {
             return Ok(found);
         }
         let count = self.options.profile.empty_scan_bytes.min(self.block_bytes);
-        let mut window = Window { bytes: vec![0; count as usize], start: first };
-        self.read(first, &mut window.bytes).await?;
-        let is_blank = window.bytes.iter().all(|byte| *byte == 0xff);
+        self.read(first, window.begin(first, count as usize)).await?;
+        let is_blank = is_blank(window.at(first));
         if is_blank && self.ends_scans_early() {
             return Ok(Found::AllBlank);
         }
@@ -204,11 +223,17 @@ impl Engine {
     }
 
     /// Looks for a summary at the end of a block.
-    async fn scan_block_end(&self, block: u32) -> Result<Option<Found>, MountError> {
+    async fn scan_block_end(
+        &self,
+        block: u32,
+        window: &mut Window,
+    ) -> Result<Option<Found>, MountError> {
         let first = block * self.block_bytes;
         // Whole pages on NAND: the end of the summary comes with its marker.
-        let mut end = vec![0; if self.is_in_band() { 8 } else { self.page_bytes as usize }];
-        self.read(first + self.block_bytes - end.len() as u32, &mut end).await?;
+        let end_bytes = if self.is_in_band() { 8 } else { self.page_bytes };
+        let end_start = first + self.block_bytes - end_bytes;
+        self.read(end_start, window.begin(end_start, end_bytes as usize)).await?;
+        let end = window.at(end_start);
         let Some(at) = summary_offset(&end[end.len() - 8..], self.block_bytes) else {
             return Ok(None);
         };
@@ -227,15 +252,13 @@ impl Engine {
 
     /// Brings `bytes` from `offset` on into the window, and with them the rest of the block.
     async fn fill(&self, window: &mut Window, offset: u32, end: u32) -> Result<(), MountError> {
-        window.bytes.resize((end - offset) as usize, 0);
-        window.start = offset;
-        Ok(self.read(offset, &mut window.bytes).await?)
+        Ok(self.read(offset, window.begin(offset, (end - offset) as usize)).await?)
     }
 
     async fn scan_nodes(
         &self,
         block: u32,
-        mut window: Window,
+        window: &mut Window,
         collected: &mut Collected,
     ) -> Result<(), MountError> {
         // One function: the window, the place in it and the complaints change with every node.
@@ -250,10 +273,10 @@ impl Engine {
                 break;
             }
             if !window.holds(at, HEADER_BYTES) {
-                self.fill(&mut window, at, end).await?;
+                self.fill(window, at, end).await?;
             }
             if window.at(at)[..4] == [0xff; 4] {
-                match self.skip_blank(&mut window, at, end).await? {
+                match self.skip_blank(window, at, end).await? {
                     Some(next) => {
                         self.state.borrow_mut().link_dirt(at, next - at);
                         at = next;
@@ -286,10 +309,10 @@ impl Engine {
                 _ => HEADER_BYTES,
             };
             if !window.holds(at, needed.min(length as usize)) {
-                self.fill(&mut window, at, end).await?;
+                self.fill(window, at, end).await?;
             }
             self.charge_crc(needed.min(DIRENT_BYTES + 60)).await;
-            self.link_found(header, at, length, &window, collected)?;
+            self.link_found(header, at, length, window, collected)?;
             at += length;
         }
         Ok(())
@@ -320,11 +343,13 @@ impl Engine {
     ) -> Result<Option<u32>, MountError> {
         let mut at = from;
         loop {
-            let words = window.at(at).chunks_exact(4);
-            if let Some(used) = words.clone().position(|word| word != [0xff; 4]) {
-                return Ok(Some(at + used as u32 * 4));
+            // Whole words: nodes are aligned to four bytes.
+            let rest = window.at(at);
+            let words = &rest[..rest.len() & !3];
+            if let Some(used) = first_written(words) {
+                return Ok(Some(at + (used as u32 & !3)));
             }
-            at += words.len() as u32 * 4;
+            at += words.len() as u32;
             if at >= end || self.has_mark_alone(window.start) {
                 return Ok(None);
             }
