@@ -9,6 +9,7 @@ use crate::device::{BlockPage, Device, WriteFailure};
 use crate::statistics::Finding;
 use crate::tags::{EccResult, Tags};
 use fs_api::Errno;
+use mtd::is_blank;
 
 /// Writes of a chunk that are tried before it is given up (`YAFFS_WR_ATTEMPTS`).
 const WRITE_ATTEMPTS: u32 = 5 * 64;
@@ -114,7 +115,7 @@ impl Device {
         let (tags, result) = self.read_chunk(chunk, &mut data).await;
         // `yaffs_check_chunk_erased` asks for both: unused tags alone would pass a page whose
         // program was cut after its first bytes.
-        result == EccResult::Clean && tags.is_unused() && data.iter().all(|byte| *byte == 0xff)
+        result == EccResult::Clean && tags.is_unused() && is_blank(&data)
     }
 
     async fn is_written(&mut self, chunk: u32, data: &[u8], tags: &Tags) -> bool {

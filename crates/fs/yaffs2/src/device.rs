@@ -79,6 +79,8 @@ pub(crate) struct Device {
     /// Seconds, of the last caller's clock.
     pub(crate) now: i64,
     pub(crate) cpu_debt_ps: u64,
+    /// Memory for a chunk, see [`Device::chunk_room`].
+    chunk_room: Vec<u8>,
 }
 
 impl Device {
@@ -114,6 +116,7 @@ impl Device {
             has_sound_accounts: false,
             now,
             cpu_debt_ps: 0,
+            chunk_room: Vec::new(),
             mtd,
             cpus,
             options,
@@ -227,6 +230,20 @@ impl Device {
         let (tags, result) = self.read_raw(chunk, None).await;
         self.note_result(chunk, result);
         (tags, result)
+    }
+
+    /// Memory for a chunk that is read whole for a few of its bytes: zeros, as the number of a chunk may be
+    /// damaged, and then nothing is read. It is given back by [`Device::return_room`] for the next one, since
+    /// mounts read the header of every object.
+    pub(crate) fn chunk_room(&mut self) -> Vec<u8> {
+        let mut room = std::mem::take(&mut self.chunk_room);
+        room.clear();
+        room.resize(self.chunk_bytes as usize, 0);
+        room
+    }
+
+    pub(crate) fn return_room(&mut self, room: Vec<u8>) {
+        self.chunk_room = room;
     }
 
     /// Reads a chunk. What the ECC gives up is handed on as it is, as the real one does.

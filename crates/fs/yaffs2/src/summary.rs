@@ -125,12 +125,13 @@ impl Device {
                 break;
             }
             let chunk = self.chunk(BlockPage { block, page });
-            let mut data = vec![0; self.chunk_bytes as usize];
+            let mut data = self.chunk_room();
             let (tags, result) = self.read_chunk(chunk, &mut data).await;
             let is_summary = !tags.is_unused()
                 && result != EccResult::Unfixed
                 && (tags.object, tags.chunk, tags.bytes) == (OBJECT_SUMMARY, number, wanted as u32);
             if !is_summary {
+                self.return_room(data);
                 return false;
             }
             // Counted as in use even if the summary is of no use in the end (`yaffs_summary_read`).
@@ -138,6 +139,7 @@ impl Device {
             self.blocks.get_mut(block).pages_in_use += 1;
             head = words_of(&data[..HEAD_BYTES]);
             body.extend_from_slice(&data[HEAD_BYTES..wanted]);
+            self.return_room(data);
         }
         if body.len() < body_bytes {
             return false;

@@ -184,7 +184,7 @@ pub enum EccResult {
 }
 
 /// The code over tags: for every byte of odd parity, its index in the line parities; the columns.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TagsCode {
     columns: u8,
     lines: u32,
@@ -194,22 +194,39 @@ struct TagsCode {
 /// Columns of each bit of a byte: the code is linear in them.
 const COLUMNS: [u8; 8] = [0x55, 0x59, 0x65, 0x69, 0x95, 0x99, 0xa5, 0xa9];
 
+/// Bytes whose index has bit n set, for each n: a bit a byte.
+const INDEX_BITS: [u16; 4] = [0xaaaa, 0xcccc, 0xf0f0, 0xff00];
+
+/// Bytes of odd parity: a bit a byte.
+fn odd_bytes(bytes: u128) -> u16 {
+    let half = bytes ^ bytes >> 4;
+    let quarter = half ^ half >> 2;
+    let parities = (quarter ^ quarter >> 1) & (u128::MAX / 0xff);
+    // The factor moves the lowest bit of byte n of eight to bit n of the highest; no two bits meet.
+    let gathered = |half: u64| half.wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    (gathered(parities as u64) | gathered((parities >> 64) as u64) << 8) as u16
+}
+
 impl TagsCode {
     fn of(tags: &[u8; TAGS_BYTES]) -> Self {
-        let mut code = Self { columns: 0, lines: 0, lines_inverse: 0 };
-        for (index, byte) in tags.iter().enumerate() {
-            for (bit, columns) in COLUMNS.iter().enumerate() {
-                if byte >> bit & 1 != 0 {
-                    code.columns ^= columns;
-                }
-            }
-            if byte.count_ones() % 2 == 1 {
-                code.lines ^= index as u32;
-                code.lines_inverse ^= !(index as u32);
-            }
-        }
-        code.columns = code.columns >> 2 & 0x3f;
-        code
+        // Every tag that is read is compared with its code, so all bytes are taken at once: the columns of
+        // bytes that are added without carry are the sum of their columns.
+        let all = u128::from_le_bytes(*tags);
+        let halves = all as u64 ^ (all >> 64) as u64;
+        let quarters = halves as u32 ^ (halves >> 32) as u32;
+        let eighths = quarters as u16 ^ (quarters >> 16) as u16;
+        let sum = eighths as u8 ^ (eighths >> 8) as u8;
+        let columns = (0..8).filter(|bit| sum >> bit & 1 != 0);
+        let columns = columns.fold(0, |columns, bit| columns ^ COLUMNS[bit]);
+        let odd = odd_bytes(all);
+        // Bit n of the lines is the parity of the odd bytes whose index has bit n set.
+        let lines = INDEX_BITS
+            .iter()
+            .zip(0..)
+            .fold(0, |lines, (mask, bit)| lines | ((odd & mask).count_ones() % 2) << bit);
+        // An even number of complements leaves none.
+        let inverted = if odd.count_ones() % 2 == 1 { u32::MAX } else { 0 };
+        Self { columns: columns >> 2 & 0x3f, lines, lines_inverse: lines ^ inverted }
     }
 
     fn correct(self, tags: &mut [u8; TAGS_BYTES]) -> EccResult {
@@ -247,7 +264,7 @@ pub(crate) fn kind_of(number: u32) -> Option<ObjectKind> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EccResult, ExtraInfo, TAGS_ECC_BYTES, Tags};
+    use super::{COLUMNS, EccResult, ExtraInfo, TAGS_BYTES, TAGS_ECC_BYTES, Tags, TagsCode};
     use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
     fn bytes(text: &str) -> [u8; TAGS_ECC_BYTES] {
@@ -313,6 +330,20 @@ mod tests {
         }
     }
 
+    /// The code by its definition, byte by byte (`yaffs_ecc_calc_other`).
+    fn code_by_definition(tags: &[u8; TAGS_BYTES]) -> TagsCode {
+        let mut code = TagsCode { columns: 0, lines: 0, lines_inverse: 0 };
+        for (index, byte) in (0_u32..).zip(tags) {
+            let columns = COLUMNS.iter().enumerate().filter(|(bit, _)| byte >> bit & 1 != 0);
+            code.columns = columns.fold(code.columns, |sum, (_, columns)| sum ^ columns);
+            if byte.count_ones() % 2 == 1 {
+                code.lines ^= index;
+                code.lines_inverse ^= !index;
+            }
+        }
+        TagsCode { columns: code.columns >> 2 & 0x3f, ..code }
+    }
+
     #[test]
     fn erased_spare_bytes_are_unused_tags() {
         let (tags, result) = Tags::from_bytes_with_ecc(&[0xff; TAGS_ECC_BYTES]);
@@ -322,6 +353,11 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn the_code_is_that_of_its_definition(tags in any::<[u8; TAGS_BYTES]>()) {
+            prop_assert_eq!(TagsCode::of(&tags), code_by_definition(&tags));
+        }
 
         #[test]
         fn one_wrong_bit_is_corrected_and_two_are_seen(

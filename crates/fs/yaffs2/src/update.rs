@@ -56,12 +56,13 @@ impl Device {
             return;
         }
         let chunk = object.header_chunk;
-        let mut data = vec![0; self.chunk_bytes as usize];
+        let mut data = self.chunk_room();
         let (_, result) = self.read_chunk(chunk, &mut data).await;
         if result == EccResult::Unfixed {
             self.report(Finding::Unreadable { chunk });
         }
         let header = Header::parse(&data, self.header_form());
+        self.return_room(data);
         self.apply_header(number, &header);
         if let Some(object) = self.objects.get_mut(number) {
             object.is_lazy = false;
@@ -80,9 +81,10 @@ impl Device {
         }
         let chunk = object.header_chunk;
         if chunk != 0 {
-            let mut data = vec![0; self.chunk_bytes as usize];
+            let mut data = self.chunk_room();
             self.read_chunk(chunk, &mut data).await;
             let name = Header::parse(&data, self.header_form()).name;
+            self.return_room(data);
             // A slash would make a name that no call can ask for.
             if !name.is_empty() && !name.contains(&b'/') {
                 return name;
@@ -267,14 +269,16 @@ impl Device {
             return None;
         }
         let chunk = object.header_chunk;
-        let mut page = vec![0; self.chunk_bytes as usize];
+        let mut page = self.chunk_room();
         self.read_chunk(chunk, &mut page).await;
-        let area = page.split_off(HEADER_BYTES);
-        let has_any = xattr::has_any(&area);
+        let area = &page[HEADER_BYTES..];
+        let has_any = xattr::has_any(area);
+        let area = has_any.then(|| area.to_vec());
+        self.return_room(page);
         if let Some(object) = self.objects.get_mut(number) {
             object.has_xattrs = Some(has_any);
         }
-        has_any.then_some(area)
+        area
     }
 
     /// The object that a hard link names, or the object itself.
