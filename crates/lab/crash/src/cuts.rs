@@ -4,7 +4,7 @@ use crate::error::CrashError;
 use crate::guarantee::{TORN_MODELS, TornModel};
 use crate::history::History;
 use crate::judgement::Judgement;
-use crate::recover::{Fault, Recovered, ViolationKind, recover};
+use crate::recover::{Fault, Recovered, Seen, Trial, ViolationKind, judge_again, recover};
 use crate::reference::{Reference, Sabotage, Setup, reference};
 use cancellation::Interrupted;
 use nand::{Chip, CutPoint, RawOperation};
@@ -283,10 +283,11 @@ impl Crash {
     ) -> Vec<Result<Recovered, Box<Violation>>> {
         let mut chip = stretch.chip.clone();
         let mut results = Vec::new();
+        let mut last = None;
         for at in stretch.operations.clone() {
             if is_cut(at) {
                 // All models of a cut point work on the same chip, each on a copy.
-                results.extend(torn.iter().map(|model| self.cut(&chip, at, model)));
+                results.extend(torn.iter().map(|model| self.cut(&chip, at, model, &mut last)));
             }
             // The operation itself is carried out after it was torn in the copies.
             let _ = chip.apply(&self.journal[at]);
@@ -295,11 +296,16 @@ impl Crash {
     }
 
     /// Tears one operation in a copy of the chip, and judges what a mount makes of it.
+    ///
+    /// `last` is the last medium whose recovery came to its end. A torn mark is not there, an erase of a
+    /// blank block changes nothing, and of a page whose second half is blank as much is left with all of its
+    /// data: such cuts follow each other, and leave the same medium.
     fn cut(
         &self,
         before: &Chip,
         at: usize,
         model: &'static TornModel,
+        last: &mut Option<(Chip, Seen)>,
     ) -> Result<Recovered, Box<Violation>> {
         let mut chip = before.clone();
         chip.set_torn(model.torn);
@@ -310,9 +316,15 @@ impl Crash {
         let window = self.history.window(at as u64);
         // The line of the last state that may have been reached: the one the user looks for.
         let line = self.history.states()[*window.states.end()].line;
+        let trial = Trial { history: self.history.clone(), window, torn: model.torn };
         // A defect of the engine is a violation of its own and must not end the run.
-        let recovered = catch_unwind(AssertUnwindSafe(|| {
-            recover(chip, &self.setup, &self.history, &window, model.torn)
+        let recovered = catch_unwind(AssertUnwindSafe(|| match &*last {
+            Some((medium, seen)) if medium.is_same_medium(&chip) => judge_again(seen, &trial),
+            _ => {
+                let (recovered, seen) = recover(chip.clone(), &self.setup, &trial);
+                *last = seen.map(|seen| (chip, seen));
+                recovered
+            }
         }));
         let result = recovered.unwrap_or_else(|panic| {
             if cancellation::is_interruption(panic.as_ref()) {

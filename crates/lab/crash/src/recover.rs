@@ -4,7 +4,7 @@ use crate::history::{History, Window};
 use crate::judge::judge;
 use crate::judgement::Judgement;
 use crate::reference::Setup;
-use crate::tree::Tree;
+use crate::tree::{Row, Tree};
 use file_systems::find_kind;
 use fs_api::Errno;
 use mount::{Driver, Finding, Machine, MountError, Mounted, run};
@@ -58,38 +58,94 @@ pub(crate) struct Recovered {
     pub(crate) is_full: bool,
 }
 
-/// Recovers a chip and judges what it shows.
+/// What a recovery showed from its mount to its end. It depends on the medium and on the setup alone, so it
+/// is judged again, and not repeated, for a cut that leaves the same medium.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// What the first mount shows.
+    found: Tree,
+    /// The write afterwards found no space.
+    is_full: bool,
+    /// What the first mount found wrong.
+    findings: Vec<Finding>,
+    /// What the second mount shows.
+    after: Tree,
+}
+
+/// A cut to be judged: what may be found after it, and what is left of the operation that it tore.
+#[derive(Clone, Debug)]
+pub(crate) struct Trial {
+    pub(crate) history: Arc<History>,
+    pub(crate) window: Window,
+    pub(crate) torn: Torn,
+}
+
+/// Recovers a chip and judges what it shows. A recovery that came to its end is handed out as it was seen.
 pub(crate) fn recover(
     chip: Chip,
     setup: &Setup,
-    history: &Arc<History>,
-    window: &Window,
-    torn: Torn,
-) -> Result<Recovered, Fault> {
-    let (given, history, window) = (setup.clone(), history.clone(), window.clone());
+    trial: &Trial,
+) -> (Result<Recovered, Fault>, Option<Seen>) {
+    let (given, trial) = (setup.clone(), trial.clone());
     let driver = Driver::of_tool(setup.layout);
     let outcome = run(chip, &driver, setup.seed, async move |machine| {
-        recover_on(&machine, &given, &history, &window, torn).await
+        let seen = recover_on(&machine, &given, &trial).await;
+        match seen {
+            Ok((judgement, seen)) => (trial.judge_end(judgement, &seen), Some(seen)),
+            Err(fault) => (Err(fault), None),
+        }
     });
     outcome.value.expect("the power is not cut again")
+}
+
+/// Judges a recovery of the same medium that was seen before.
+pub(crate) fn judge_again(seen: &Seen, trial: &Trial) -> Result<Recovered, Fault> {
+    trial.judge_end(trial.judge_found(&seen.found)?, seen)
+}
+
+impl Trial {
+    /// Judges what the first mount shows.
+    fn judge_found(&self, found: &Tree) -> Result<Judgement, Fault> {
+        judge(&self.history, &self.window, self.torn, found).map_err(|mismatch| Fault {
+            kind: if mismatch.was_safe { ViolationKind::Lost } else { ViolationKind::Impossible },
+            path: if mismatch.path.is_empty() { ".".into() } else { escape_path(&mismatch.path) },
+            expected: mismatch.expected,
+            found: mismatch.found,
+        })
+    }
+
+    /// Judges what comes after the first look.
+    fn judge_end(&self, judgement: Judgement, seen: &Seen) -> Result<Recovered, Fault> {
+        let Seen { found, is_full, findings, after } = seen;
+        let is_full = *is_full;
+        // A name of nothing may come to life with the number of a new file.
+        if matches!(judgement, Judgement::Hazard(_)) {
+            return Ok(Recovered { judgement, is_full });
+        }
+        let is_found = |code: &str| findings.iter().any(|finding| finding.code == code);
+        let hazards = self.history.guarantee().hazards.iter();
+        let mut explaining = hazards.filter(|hazard| hazard.finding.is_some_and(is_found));
+        match compare_again(found, after, is_full) {
+            Ok(()) => {}
+            Err(fault) => {
+                let hazard = explaining.next().ok_or(fault)?;
+                return Ok(Recovered { judgement: Judgement::Hazard(hazard), is_full });
+            }
+        }
+        check_findings(findings, &self.history, self.torn)?;
+        Ok(Recovered { judgement, is_full })
+    }
 }
 
 async fn recover_on(
     machine: &Machine,
     setup: &Setup,
-    history: &History,
-    window: &Window,
-    torn: Torn,
-) -> Result<Recovered, Fault> {
+    trial: &Trial,
+) -> Result<(Judgement, Seen), Fault> {
     let mounted = mount(machine, setup).await?;
     let found = read(&mounted).await?;
     check(&mounted).await?;
-    let judgement = judge(history, window, torn, &found).map_err(|mismatch| Fault {
-        kind: if mismatch.was_safe { ViolationKind::Lost } else { ViolationKind::Impossible },
-        path: if mismatch.path.is_empty() { ".".into() } else { escape_path(&mismatch.path) },
-        expected: mismatch.expected,
-        found: mismatch.found,
-    })?;
+    let judgement = trial.judge_found(&found)?;
     let written = write_once(machine, &mounted).await;
     let is_full = written == Err(Errno::Enospc);
     if let Err(error) = written
@@ -103,22 +159,7 @@ async fn recover_on(
     mounted.unmount().await.map_err(stuck)?;
     let again = mount(machine, setup).await?;
     let after = read(&again).await?;
-    // A name of nothing may come to life with the number of a new file.
-    if matches!(judgement, Judgement::Hazard(_)) {
-        return Ok(Recovered { judgement, is_full });
-    }
-    let is_found = |code: &str| findings.iter().any(|finding| finding.code == code);
-    let hazards = history.guarantee().hazards.iter();
-    let mut explaining = hazards.filter(|hazard| hazard.finding.is_some_and(is_found));
-    match compare_again(&found, &after, is_full) {
-        Ok(()) => {}
-        Err(fault) => {
-            let hazard = explaining.next().ok_or(fault)?;
-            return Ok(Recovered { judgement: Judgement::Hazard(hazard), is_full });
-        }
-    }
-    check_findings(&findings, history, torn)?;
-    Ok(Recovered { judgement, is_full })
+    Ok((judgement, Seen { found, is_full, findings, after }))
 }
 
 async fn mount(machine: &Machine, setup: &Setup) -> Result<Mounted, Fault> {
@@ -174,36 +215,43 @@ const WITNESS: &[u8] = b"written-after-the-cut";
 const WITNESS_BYTES: usize = 6000;
 
 /// Bytes that say where they belong: no two pages of them are the same.
-fn witness_bytes() -> Vec<u8> {
-    (0..WITNESS_BYTES).map(|at| (at * at / 7) as u8).collect()
-}
+// Computed by the compiler: each cut writes them, and compares with them.
+static WITNESS_CONTENT: [u8; WITNESS_BYTES] = {
+    let mut bytes = [0; WITNESS_BYTES];
+    let mut at = 0;
+    while at < WITNESS_BYTES {
+        bytes[at] = (at * at / 7) as u8;
+        at += 1;
+    }
+    bytes
+};
 
 async fn write_once(machine: &Machine, mounted: &Mounted) -> Result<(), Errno> {
     let (vfs, caller) = (&mounted.vfs, machine.root());
     let options = OpenOptions { create: Some(0o600), ..OpenOptions::default() };
     let file = vfs.open(&caller, WITNESS, options).await?;
-    let written = vfs.write(&caller, &file, 0, &witness_bytes()).await;
+    let written = vfs.write(&caller, &file, 0, &WITNESS_CONTENT).await;
     let closed = vfs.close(&caller, file).await;
     written.and(closed)
 }
 
 /// After the next mount all is as it was before it, and the file written in between is there.
 fn compare_again(before: &Tree, after: &Tree, is_full: bool) -> Result<(), Fault> {
-    let mut after = after.clone();
-    let witness = after.rows.remove(WITNESS);
-    let is_whole = witness.as_ref().is_some_and(|row| *row.content == witness_bytes());
+    let witness = after.rows.get(WITNESS);
+    let is_whole = witness.as_ref().is_some_and(|row| row.content[..] == WITNESS_CONTENT);
     if !is_whole && !is_full {
         let found = witness.map_or("nothing".into(), |row| row.describe());
         return Err(Fault::new(ViolationKind::Unstable, WITNESS, "all that was written", &found));
     }
-    if let Some(path) = before.first_difference(&after) {
-        let describe =
-            |tree: &Tree| tree.rows.get(&path).map_or("nothing".into(), |row| row.describe());
-        let (expected, mut found) = (describe(before), describe(&after));
-        if expected == found {
-            found += ", with other bytes";
-        }
-        return Err(Fault::new(ViolationKind::Unstable, &path, &expected, &found));
+    // Pair by pair, since both are sorted: no other tree is made where nothing differs.
+    let others = || after.rows.iter().filter(|(path, _)| *path != WITNESS);
+    let is_same = |one: (&Vec<u8>, &Arc<Row>), other: (&Vec<u8>, &Arc<Row>)| {
+        one.0 == other.0 && one.1.is_same(other.1)
+    };
+    let mut pairs = before.rows.iter().zip(others());
+    if before.rows.len() != others().count() || !pairs.all(|(one, other)| is_same(one, other)) {
+        let rows = others().map(|(path, row)| (path.clone(), row.clone())).collect();
+        return Err(unstable(before, &Tree { rows, ..Tree::default() }));
     }
     match after.dangling.first() {
         Some(path) => {
@@ -214,9 +262,21 @@ fn compare_again(before: &Tree, after: &Tree, is_full: bool) -> Result<(), Fault
     }
 }
 
+/// The first path at which trees differ that should be the same.
+fn unstable(before: &Tree, after: &Tree) -> Fault {
+    let path = before.first_difference(after).unwrap_or_default();
+    let describe =
+        |tree: &Tree| tree.rows.get(&path).map_or("nothing".into(), |row| row.describe());
+    let (expected, mut found) = (describe(before), describe(after));
+    if expected == found {
+        found += ", with other bytes";
+    }
+    Fault::new(ViolationKind::Unstable, &path, &expected, &found)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ViolationKind, WITNESS, check_findings, compare_again, witness_bytes};
+    use super::{ViolationKind, WITNESS, WITNESS_CONTENT, check_findings, compare_again};
     use crate::guarantee::find_guarantee;
     use crate::history::History;
     use crate::tree::{Facts, Row, Tree};
@@ -262,11 +322,11 @@ mod tests {
 
     #[test]
     fn what_was_written_after_the_cut_is_there_with_its_bytes_unless_the_medium_was_full() {
-        let (before, bytes) = (tree(&[("f", b"bytes")]), witness_bytes());
+        let (before, bytes) = (tree(&[("f", b"bytes")]), WITNESS_CONTENT);
         assert_eq!(compared(&before, &before, Some(&bytes), false), "the same");
         let missing = "written-after-the-cut: all that was written; nothing";
         assert_eq!(compared(&before, &before, None, false), missing);
-        let (short, mut wrong) = (&bytes[..4096], bytes.clone());
+        let (short, mut wrong) = (&bytes[..4096], bytes);
         wrong[5999] ^= 1;
         for (found, size) in [(short, 4096), (&wrong, 6000)] {
             let explained = compared(&before, &before, Some(found), false);
@@ -283,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_second_mount_that_shows_something_else_is_told_with_its_path() {
-        let (before, bytes) = (tree(&[("a", b"a"), ("f", b"bytes")]), witness_bytes());
+        let (before, bytes) = (tree(&[("a", b"a"), ("f", b"bytes")]), WITNESS_CONTENT);
         let explained = |after: &Tree, is_full| compared(&before, after, Some(&bytes), is_full);
         let five = "f: f 0644 0:0 links 1, 5 bytes;";
         for is_full in [false, true] {

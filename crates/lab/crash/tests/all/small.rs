@@ -1,6 +1,8 @@
 //! Short scripts, cut everywhere: what the outcome counts and tells, and in which order.
 
-use crash::{Crash, CrashError, Cuts, Outcome, Sabotage, Setup, ViolationKind, find_torn_model};
+use crash::{
+    Crash, CrashError, Cuts, Outcome, Sabotage, Setup, TORN_MODELS, ViolationKind, find_torn_model,
+};
 use mount::MountRequest;
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, RawOperation, Storage, find_part};
@@ -78,6 +80,48 @@ fn every_operation_is_cut_once_in_each_torn_model() {
             let parts = torn.partial_writes;
             assert!((1..operations).contains(&parts), "{kind}: {parts} of {operations}");
         }
+    }
+}
+
+/// A cut that is made alone is recovered by itself. Among all cuts, those that leave the medium of the cut
+/// before them are judged by its recovery: erases of blank blocks, and marks, of which JFFS2 makes two for
+/// each block of a blank chip.
+#[test]
+fn cuts_that_leave_the_same_medium_are_judged_as_if_each_was_recovered() {
+    for sabotage in [Sabotage::None, Sabotage::ForgetSyncs, Sabotage::LoseProgram(3)] {
+        let crash =
+            crash_on(12, "jffs2", "put a 644 9000 4096 x 1 fsync\nunlink a\nsync\n", sabotage);
+        let mut alone: Option<Outcome> = None;
+        for at in 0..crash.operations() {
+            for model in TORN_MODELS {
+                let cut = Cuts { only: Some(at), torn: vec![model], workers: Some(1), every: 1 };
+                let outcome = run(&crash, &cut);
+                let sum =
+                    alone.get_or_insert_with(|| Outcome { torn: Vec::new(), ..outcome.clone() });
+                let [cut] = &outcome.torn[..] else { panic!("one model") };
+                match sum.torn.iter_mut().find(|torn| torn.torn == model.name) {
+                    Some(torn) => {
+                        torn.cuts += cut.cuts;
+                        torn.recovered += cut.recovered;
+                        torn.partial_writes += cut.partial_writes;
+                        torn.full += cut.full;
+                        torn.violations.extend_from_slice(&cut.violations);
+                        for (hazard, count) in &cut.hazards {
+                            *torn.hazards.entry(hazard).or_default() += count;
+                        }
+                    }
+                    None => sum.torn.push(cut.clone()),
+                }
+            }
+        }
+        let all = run(&crash, &Cuts::default());
+        assert_eq!(Some(&all), alone.as_ref(), "{sabotage:?}");
+        let has_violation = all.violations().next().is_some();
+        assert_eq!(has_violation, sabotage != Sabotage::None, "{sabotage:?}");
+        let same = |operation: &&RawOperation| {
+            matches!(operation, RawOperation::Erase { .. } | RawOperation::SpareProgram { .. })
+        };
+        assert!(crash.journal().iter().filter(same).count() >= 20, "two for each block but a few");
     }
 }
 
