@@ -1,6 +1,6 @@
 //! The states that a file system went through, and from when on each of them is safe.
 
-use crate::tree::Tree;
+use crate::tree::{Row, Tree};
 use fs_api::InodeNumber;
 use mount::guarantee::{Durable, Guarantee, Hazard};
 use std::collections::BTreeMap;
@@ -34,6 +34,9 @@ struct Mark {
 /// safe by itself, all that were changed since everything was. Inodes are the model's.
 pub type Dirty = BTreeMap<InodeNumber, usize>;
 
+/// A state, and the rows that an inode has from it on.
+type RowsSince = (usize, Vec<Arc<Row>>);
+
 /// What may be found after a cut.
 #[derive(Clone, Debug)]
 pub struct Window {
@@ -48,6 +51,9 @@ pub struct Window {
 pub struct History {
     guarantee: &'static Guarantee,
     states: Vec<State>,
+    /// Rows of each inode, and the state from which on it has them, where they change. Judges ask for the
+    /// rows of every inode at each cut, and all states were searched for each of them.
+    rows: BTreeMap<InodeNumber, Vec<RowsSince>>,
     marks: Vec<Mark>,
     /// Of each inode, the newest state that its own records made: what its `fsync` makes safe.
     changed: BTreeMap<InodeNumber, usize>,
@@ -66,7 +72,46 @@ impl History {
             State { tree: Arc::new(tree), begun_at: 0, written: None, line: 0, hazard: None };
         let marks = vec![Mark { returned_at: 0, state: 0, dirty: Arc::default() }];
         let (changed, dirty) = (BTreeMap::new(), Dirty::new());
-        Self { guarantee, states: vec![first], marks, changed, dirty, line: 0 }
+        let (states, rows) = (vec![first], BTreeMap::new());
+        let mut history = Self { guarantee, states, rows, marks, changed, dirty, line: 0 };
+        history.note_rows();
+        history
+    }
+
+    /// Notes the rows of the newest state.
+    fn note_rows(&mut self) {
+        let state = self.newest_index();
+        let mut now: BTreeMap<InodeNumber, Vec<Arc<Row>>> = BTreeMap::new();
+        for row in self.newest().tree.rows.values() {
+            now.entry(row.inode).or_default().push(row.clone());
+        }
+        // An inode without a name has no rows from here on.
+        for inode in self.rows.keys() {
+            now.entry(*inode).or_default();
+        }
+        for (inode, rows) in now {
+            let known = self.rows.entry(inode).or_default();
+            let is_known = known.last().is_some_and(|(_, last)| {
+                last.len() == rows.len()
+                    && last.iter().zip(&rows).all(|(last, row)| Arc::ptr_eq(last, row))
+            });
+            if !is_known {
+                known.push((state, rows));
+            }
+        }
+    }
+
+    /// Rows of an inode in some states, by path; those that follow each other with the same rows once.
+    pub(crate) fn rows_of(
+        &self,
+        inode: InodeNumber,
+        states: RangeInclusive<usize>,
+    ) -> impl Iterator<Item = &[Arc<Row>]> {
+        let known = self.rows.get(&inode).map_or(&[][..], |known| known);
+        // The rows of the first state may be there since an earlier one.
+        let first = known.partition_point(|(since, _)| since <= states.start()).saturating_sub(1);
+        let end = known.partition_point(|(since, _)| since <= states.end());
+        known[first.min(end)..end].iter().map(|(_, rows)| &rows[..])
     }
 
     /// The guarantee that holds.
@@ -91,6 +136,7 @@ impl History {
     pub fn push(&mut self, begun_at: u64, tree: Tree, written: Option<InodeNumber>) {
         let line = self.line;
         self.states.push(State { tree: Arc::new(tree), begun_at, written, line, hazard: None });
+        self.note_rows();
     }
 
     /// A call that began at `begun_at` may leave this tree behind if it is cut.
@@ -200,5 +246,66 @@ impl History {
         let last = begun.expect("the first state begins at zero");
         assert!(mark.state <= last, "what is safe began before the operation");
         Window { states: mark.state..=last, dirty: mark.dirty.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::History;
+    use crate::guarantee::find_guarantee;
+    use crate::tree::{Facts, Row, Tree};
+    use fs_api::FileType;
+    use random::Stream;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    fn row(inode: u64) -> Arc<Row> {
+        let facts = Facts {
+            kind: FileType::Regular,
+            permissions: 0,
+            owner: (0, 0),
+            links: 1,
+            size_bytes: 0,
+            device: (0, 0),
+            target: Vec::new(),
+            extended: BTreeMap::new(),
+        };
+        Arc::new(Row { inode, facts, content: Arc::default() })
+    }
+
+    /// Names come, go, and lead to other inodes or other rows; several names may lead to one inode.
+    #[test]
+    fn rows_of_an_inode_are_those_that_a_search_of_the_states_finds() {
+        let mut draw = Stream::new(1, "rows");
+        let mut tree = Tree::default();
+        let guarantee = find_guarantee("jffs2").expect("in the table");
+        let mut history = History::new(guarantee, tree.clone());
+        for _ in 0..60 {
+            let name = vec![b'a' + draw.below(5) as u8];
+            if draw.below(3) == 0 {
+                tree.rows.remove(&name);
+            } else {
+                tree.rows.insert(name, row(draw.below(4).into()));
+            }
+            history.push(0, tree.clone(), None);
+        }
+        for (first, last) in (0..=60).flat_map(|last| (0..=last).map(move |first| (first, last))) {
+            for inode in 0..5 {
+                let mut expected: Vec<Vec<*const Row>> = Vec::new();
+                for state in &history.states()[first..=last] {
+                    let rows = state.tree.rows.values().filter(|row| row.inode == inode);
+                    let rows: Vec<*const Row> = rows.map(Arc::as_ptr).collect();
+                    if expected.last() != Some(&rows) {
+                        expected.push(rows);
+                    }
+                }
+                // States without a row of it are no versions of it, whether they are told or not.
+                expected.retain(|rows| !rows.is_empty());
+                let found = history.rows_of(inode, first..=last).filter(|rows| !rows.is_empty());
+                let found: Vec<Vec<*const Row>> =
+                    found.map(|rows| rows.iter().map(Arc::as_ptr).collect()).collect();
+                assert_eq!(found, expected, "{inode} in {first}..={last}");
+            }
+        }
     }
 }

@@ -69,7 +69,6 @@ fn judge_as_found(
     found: &Tree,
 ) -> Result<Judgement, Mismatch> {
     let states = &history.states()[window.states.clone()];
-    let differing = differences(states, found);
     let order = history.guarantee().order(torn);
     // Where each file stands by itself, an unreadable one is among the outcomes that are allowed.
     let unreadable = found.unreadable.first().filter(|_| order != Order::EachByItself);
@@ -85,11 +84,12 @@ fn judge_as_found(
             found: "a name of nothing".into(),
         });
     }
-    let is_whole = |at: &usize| differing[*at].as_ref().is_some_and(BTreeMap::is_empty);
-    // The newest state first: the one that explains most is named.
-    if let Some(at) = (0..states.len()).rev().find(is_whole) {
-        return Ok(states[at].hazard.map_or(Judgement::State, Judgement::Hazard));
-    }
+    let differing = match compared(states, found) {
+        Compared::Whole(state) => {
+            return Ok(state.hazard.map_or(Judgement::State, Judgement::Hazard));
+        }
+        Compared::Differing(differing) => differing,
+    };
     // A state that differs in bytes alone may be one with a write that was under way.
     for (at, files) in differing.iter().enumerate() {
         let Some(files) = files else { continue };
@@ -220,37 +220,63 @@ fn is_mixture_with_old_tail(rows: &[&Row], found: &Row) -> bool {
 /// Files, by the inode of the state, that differ in their bytes alone; with a name of each.
 type Differing = BTreeMap<InodeNumber, Vec<u8>>;
 
-/// Compares a tree with each state: files in whose bytes alone they differ, or none if they differ in
-/// more. Rows that states share are compared once.
-fn differences(states: &[State], found: &Tree) -> Vec<Option<Differing>> {
-    let has_as_many = |state: &State| state.tree.rows.len() == found.rows.len();
-    let mut all: Vec<Option<Differing>> =
-        states.iter().map(|state| has_as_many(state).then(Differing::new)).collect();
-    for (path, row) in &found.rows {
-        // Rows are shared between states, so a path is compared once for each version and not for
-        // each state.
-        let mut last: Option<(&Arc<Row>, Difference)> = None;
-        for (state, files) in states.iter().zip(&mut all) {
-            let Some(named) = files else { continue };
-            let difference = match (state.tree.rows.get(path), last) {
-                (None, _) => Difference::More,
-                (Some(known), Some((same, difference))) if Arc::ptr_eq(known, same) => difference,
-                (Some(known), _) => {
-                    let difference = difference(known, row);
-                    last = Some((known, difference));
-                    difference
-                }
-            };
-            match difference {
-                Difference::None => {}
-                Difference::Bytes(inode) => {
-                    named.entry(inode).or_insert_with(|| path.clone());
-                }
-                Difference::More => *files = None,
+/// What a tree is beside the states.
+enum Compared<'a> {
+    /// It is this state, the newest that it is: the one that explains most.
+    Whole(&'a State),
+    /// It is none of them. Of each state, files in whose bytes alone they differ; none if they differ in
+    /// more.
+    Differing(Vec<Option<Differing>>),
+}
+
+/// Compares a tree with the states, the newest first.
+fn compared<'a>(states: &'a [State], found: &Tree) -> Compared<'a> {
+    // Rows are shared between states, so a path is compared once for each version and not for each
+    // state.
+    let mut known = vec![None; found.rows.len()];
+    let mut all = Vec::with_capacity(states.len());
+    for state in states.iter().rev() {
+        let differing = differing(&state.tree, found, &mut known);
+        if differing.as_ref().is_some_and(BTreeMap::is_empty) {
+            return Compared::Whole(state);
+        }
+        all.push(differing);
+    }
+    all.reverse();
+    Compared::Differing(all)
+}
+
+/// Files in whose bytes alone a tree differs from a state; none if it differs in more. `known` is how
+/// each row differs from the one that was last at its path.
+fn differing<'a>(
+    state: &'a Tree,
+    found: &Tree,
+    known: &mut [Option<(&'a Arc<Row>, Difference)>],
+) -> Option<Differing> {
+    if state.rows.len() != found.rows.len() {
+        return None;
+    }
+    let mut files = Differing::new();
+    // Both are sorted and have as many names: they have the same ones if each pair does.
+    for (((path, row), known), (other_path, other)) in found.rows.iter().zip(known).zip(&state.rows)
+    {
+        if path != other_path {
+            return None;
+        }
+        let difference = match known {
+            Some((same, difference)) if Arc::ptr_eq(same, other) => *difference,
+            _ => difference(other, row),
+        };
+        *known = Some((other, difference));
+        match difference {
+            Difference::None => {}
+            Difference::Bytes(inode) => {
+                files.entry(inode).or_insert_with(|| path.clone());
             }
+            Difference::More => return None,
         }
     }
-    all
+    Some(files)
 }
 
 /// How a row differs from another.
@@ -298,11 +324,8 @@ fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &
         return false;
     }
     let mut versions: Vec<&Row> = Vec::new();
-    for state in states {
-        let row = state.tree.rows.values().find(|row| row.inode == inode);
-        if let Some(row) = row
-            && versions.last().is_none_or(|last| !Arc::ptr_eq(&last.content, &row.content))
-        {
+    for row in history.rows_of(inode, since..=last).filter_map(<[_]>::first) {
+        if versions.last().is_none_or(|last| !Arc::ptr_eq(&last.content, &row.content)) {
             versions.push(row);
         }
     }

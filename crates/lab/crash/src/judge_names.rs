@@ -50,11 +50,9 @@ fn versions<'a>(history: &'a History, window: &Window, inode: InodeNumber) -> Ve
     let since = window.dirty.get(&inode).copied().unwrap_or(first);
     // All versions since the file was safe: any block may stem from any of them.
     let mut versions: Versions = Vec::new();
-    for state in &history.states()[since..=last] {
-        for row in state.tree.rows.values().filter(|row| row.inode == inode) {
-            if versions.last().is_none_or(|last| !Arc::ptr_eq(last, row)) {
-                versions.push(row);
-            }
+    for row in history.rows_of(inode, since..=last).flatten() {
+        if versions.last().is_none_or(|last| !Arc::ptr_eq(last, row)) {
+            versions.push(row);
         }
     }
     versions
