@@ -3,10 +3,10 @@
     MQSIM=/path/to/MQSim scripts/compare-mqsim.sh [OPTIONS]
 
 MQSim is a simulator of SSDs by others; its binary is named, not built. Each figure is the median
-over the seeds, with the smallest and the largest. Every run is done twice, with all requests and with
-few. The difference of their processor times belongs to the requests: filling the device, reading
-the configuration and writing the report are not in it. Exit status 2: no MQSim, no nandlab, or a
-bad option.
+over the seeds, with the smallest and the largest. Every run is done twice, with all requests and
+with few. The difference of their processor times belongs to the requests: filling the device,
+reading the configuration and writing the report are not in it. Exit status 2: no MQSim, no
+nandlab, or a bad option.
 """
 
 import argparse
