@@ -126,6 +126,7 @@ def test_options_that_measure_nothing_are_refused(tmp_path: Path, option: tuple[
     done = compared(str(pretending(tmp_path)), *option)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
+    assert "--requests must be at least 64, --seeds at least 1" in done.stderr
 
 
 def test_a_result_file_is_read(tmp_path: Path) -> None:
