@@ -49,7 +49,8 @@ pub(crate) fn detect(head: &Head) -> Match {
         let next = i64::from_le_bytes(field(bytes, 16));
         let in_order = time >= last;
         last = time;
-        let is_later = next == -1 || next == i64::MAX || next > number as i64 + 1;
+        // Numbers of requests begin at 1; the greatest number stands for none as -1 does.
+        let is_later = next == -1 || u64::try_from(next).is_ok_and(|next| next > number as u64 + 1);
         in_order && is_later && (1..LONGEST_BYTES).contains(&length)
     };
     Match::certain_if(records.enumerate().all(&mut fits))

@@ -788,11 +788,8 @@ impl Chip {
             && self.geometry == other.geometry
             && self.timing == other.timing
             && self.blocks == other.blocks
-            && self.programs == other.programs
+            && self.pages.is_same(&other.pages)
             && self.unreadable == other.unreadable
-            && self.lpn == other.lpn
-            && self.sequence_low == other.sequence_low
-            && self.meta == other.meta
             && has_same_bytes
     }
 
