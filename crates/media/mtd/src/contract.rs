@@ -138,6 +138,19 @@ impl OobLayout {
             || steps.all(|(step, stored)| hamming_check(step, *stored) == Correction::Clean)
     }
 
+    /// Checks one step of 256 bytes against its code, without correcting it: bits that can be
+    /// corrected, 1 if they cannot.
+    pub fn check_step(&self, step: &[u8], number: usize, oob: &[u8]) -> (u32, u32) {
+        if self.ecc == Ecc::None {
+            return (0, 0);
+        }
+        match hamming_check(step, self.stored_codes(oob).as_chunks().0[number]) {
+            Correction::Clean => (0, 0),
+            Correction::Data | Correction::Code => (1, 0),
+            Correction::Uncorrectable => (0, 1),
+        }
+    }
+
     /// As [`OobLayout::correct`], of one step of 256 bytes by its number in the page.
     pub fn correct_step(&self, step: &mut [u8], number: usize, oob: &[u8]) -> (u32, u32) {
         if self.ecc == Ecc::None {

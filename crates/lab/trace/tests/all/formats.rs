@@ -106,6 +106,14 @@ fn expected(name: &str) -> Vec<Record> {
                 caused(1, flagged(Flags::FUA | Flags::SYNC, Record::new(418_000, Put, 0, 4096))),
             ]
         }
+        other => expected_of_more(other),
+    }
+}
+
+/// The records of samples of published sets and of other tools.
+fn expected_of_more(name: &str) -> Vec<Record> {
+    const SECTOR: u64 = 512;
+    match name {
         "sample.alibaba.csv" => vec![
             Record::new(0, Read, 126_703_644_672, 4096),
             of(1, Record::new(374_000, Put, 8192, 16384)),
