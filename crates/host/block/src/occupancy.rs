@@ -71,7 +71,11 @@ impl Occupancy {
         let is_it = |running: &Running| running.command == command;
         debug_assert!(self.running.iter().any(is_it), "a command that ends is running");
         // Commands of a device that reorders can end before older ones.
-        self.running.retain(|running| running.command != command);
+        if self.running.front().is_some_and(is_it) {
+            self.running.pop_front();
+        } else {
+            self.running.retain(|running| running.command != command);
+        }
     }
 
     /// Says whether requests wait now.

@@ -303,15 +303,17 @@ impl Flash {
         data: Option<&mut [u8]>,
     ) -> Result<(), FtlError> {
         let at = self.on_chip(at);
-        let tag = match data {
-            Some(data) if self.chip.stores_bytes() => self.chip.read_data(at, data),
-            _ => self.chip.read(at),
+        let is_lost = match data {
+            Some(data) if self.chip.stores_bytes() => {
+                self.chip.read_data(at, data).map(Tag::is_lost)
+            }
+            _ => self.chip.read_lost(at),
         };
-        match tag {
+        match is_lost {
             // Moving a page that cannot be read leaves a marked substitute, which must not pass for
             // the data.
-            Ok(tag) if !tag.is_lost() => {
-                debug_assert_eq!(tag.lpn(), lpn, "{at:?} holds another page");
+            Ok(false) => {
+                debug_assert_eq!(self.chip.peek(at).lpn(), lpn, "{at:?} holds another page");
                 Ok(())
             }
             Ok(_) | Err(NandError::Uncorrectable { .. }) => Err(FtlError::Lost { lpn }),
@@ -325,8 +327,8 @@ impl Flash {
     /// [`FtlError::Nand`] at a power loss. An unreadable spare area is a used one.
     pub fn probe(&mut self, at: VirtualPage) -> Result<(), FtlError> {
         // What cannot be read was programmed, and that is all a probe asks.
-        match self.chip.read_spare(self.on_chip(at)) {
-            Ok(_) | Err(NandError::Uncorrectable { .. }) => Ok(()),
+        match self.chip.probe_spare(self.on_chip(at)) {
+            Ok(()) | Err(NandError::Uncorrectable { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

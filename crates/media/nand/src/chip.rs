@@ -315,6 +315,22 @@ impl Chip {
     /// [`NandError::Uncorrectable`] for torn pages and too many bit errors; [`NandError::PowerLost`].
     #[inline]
     pub fn read(&mut self, at: PageAddress) -> Result<Tag, NandError> {
+        self.read_page(at)?;
+        Ok(self.pages.tag(at))
+    }
+
+    /// As [`Chip::read`], for a caller that asks of the tag only whether the page is lost (see [`Tag::lost`]).
+    ///
+    /// # Errors
+    /// As [`Chip::read`].
+    #[inline]
+    pub fn read_lost(&mut self, at: PageAddress) -> Result<bool, NandError> {
+        self.read_page(at)?;
+        Ok(self.pages.is_lost(at))
+    }
+
+    #[inline]
+    fn read_page(&mut self, at: PageAddress) -> Result<(), NandError> {
         let index = self.checked_index(at)?;
         if self.watched {
             self.enter(ChipOperation::PageRead(at))?;
@@ -323,7 +339,7 @@ impl Chip {
         if self.watched {
             self.leave_read(at, index, self.geometry.page_data_bytes)?;
         }
-        Ok(self.pages.tag(at))
+        Ok(())
     }
 
     /// Reads a page and copies its data area to `data` (at most a page).
@@ -372,6 +388,16 @@ impl Chip {
     /// As [`Chip::read`].
     #[inline]
     pub fn read_spare(&mut self, at: PageAddress) -> Result<Tag, NandError> {
+        self.probe_spare(at)?;
+        Ok(self.pages.tag(at))
+    }
+
+    /// As [`Chip::read_spare`], for a caller that knows what the tag says.
+    ///
+    /// # Errors
+    /// As [`Chip::read`].
+    #[inline]
+    pub fn probe_spare(&mut self, at: PageAddress) -> Result<(), NandError> {
         let index = self.checked_index(at)?;
         if self.watched {
             self.enter(ChipOperation::SpareRead(at))?;
@@ -380,7 +406,7 @@ impl Chip {
         if self.watched {
             self.leave_read(at, index, 0)?;
         }
-        Ok(self.pages.tag(at))
+        Ok(())
     }
 
     /// Programs a page, data and spare. `data` (up to a page) is stored if the chip stores bytes.

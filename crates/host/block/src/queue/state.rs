@@ -499,9 +499,7 @@ impl State {
     pub(super) fn complete(&mut self, now_ns: u64, number: CommandNumber) {
         self.occupancy.advance(now_ns);
         self.occupancy.end(number);
-        // Not always the first: a device with a queue completes out of order.
-        let place = self.issued.iter().position(|(other, _)| *other == number);
-        let Some((_, issued)) = place.and_then(|place| self.issued.remove(place)) else { return };
+        let Some((_, issued)) = self.take_issued(number) else { return };
         let mut members = match issued.request {
             Some(id) => {
                 self.elevator.complete(now_ns, id);
@@ -521,6 +519,16 @@ impl State {
         // The queue is run before the tasks wake, as the interrupt does: a request that waits goes
         // before one that is yet to come.
         self.run(now_ns);
+    }
+
+    /// Takes a command off those with the device.
+    fn take_issued(&mut self, number: CommandNumber) -> Option<(CommandNumber, Issued)> {
+        // Not always the first: a device with a queue completes out of order.
+        if self.issued.front().is_some_and(|(first, _)| *first == number) {
+            return self.issued.pop_front();
+        }
+        let place = self.issued.iter().position(|(other, _)| *other == number)?;
+        self.issued.remove(place)
     }
 
     fn finish(&mut self, now_ns: u64, bio: Rc<BioState>, issued: &Issued) {

@@ -53,6 +53,8 @@ pub(super) struct PageStates {
     lists: Vec<Listed>,
     /// Places of lists that no block has.
     free_lists: Vec<u32>,
+    /// A lost page was programmed at some time: on most chips none is, and no read needs to look.
+    was_lost: bool,
 }
 
 impl PageStates {
@@ -65,6 +67,7 @@ impl PageStates {
             blocks: vec![Block::default(); blocks as usize],
             lists: Vec::new(),
             free_lists: Vec::new(),
+            was_lost: false,
         }
     }
 
@@ -125,7 +128,7 @@ impl PageStates {
     /// True if a page stands for data that was lost.
     #[inline]
     pub(super) fn is_lost(&self, at: PageAddress) -> bool {
-        self.state(at).meta & LOST_MASK == 0
+        self.was_lost && self.state(at).meta & LOST_MASK == 0
     }
 
     /// Logical pages of the tags of a block, page by page.
@@ -150,6 +153,9 @@ impl PageStates {
     /// True if a page of the block is lost.
     #[inline]
     pub(super) fn has_lost(&self, block: u32) -> bool {
+        if !self.was_lost {
+            return false;
+        }
         let block = self.blocks[block as usize];
         if block.pages != LISTED {
             return block.pages > 0 && block.meta & LOST_MASK == 0;
@@ -162,16 +168,22 @@ impl PageStates {
     /// Sets the state of a page.
     #[inline]
     pub(super) fn set(&mut self, at: PageAddress, programs: u8, tag: Tag) {
-        let block = &mut self.blocks[at.block as usize];
-        if programs == WHOLE_PROGRAM
-            && let Some(longer) = block.with(at.page, tag.sequence_low, tag.meta, 1)
+        self.was_lost |= tag.is_lost();
+        let Tag { sequence_low, meta, .. } = tag;
+        let block = self.blocks[at.block as usize];
+        if block.pages == LISTED {
+            let place = self.list_start(block) + at.page as usize;
+            self.lists[place] = Listed { sequence_low, meta, programs };
+        } else if programs == WHOLE_PROGRAM
+            && let Some(longer) = block.with(at.page, sequence_low, meta, 1)
         {
-            *block = longer;
-            let index = self.index(at);
-            self.inverted_lpn[index] = !tag.lpn;
+            self.blocks[at.block as usize] = longer;
         } else {
-            self.set_listed(at, programs, tag);
+            let place = self.list(at.block) + at.page as usize;
+            self.lists[place] = Listed { sequence_low, meta, programs };
         }
+        let index = self.index(at);
+        self.inverted_lpn[index] = !tag.lpn;
     }
 
     /// Programs blank pages from `to` on once each, with the sequence numbers from `sequence` on.
@@ -217,21 +229,9 @@ impl PageStates {
         block.first as usize * self.pages_per_block as usize
     }
 
+    /// Gives a block that is a run a list; where it starts.
     #[inline(never)]
-    fn set_listed(&mut self, at: PageAddress, programs: u8, tag: Tag) {
-        self.list(at.block);
-        let place = self.list_start(self.blocks[at.block as usize]) + at.page as usize;
-        self.lists[place] = Listed { sequence_low: tag.sequence_low, meta: tag.meta, programs };
-        let index = self.index(at);
-        self.inverted_lpn[index] = !tag.lpn;
-    }
-
-    /// Gives a block a list, unless it has one.
-    fn list(&mut self, number: u32) {
-        let block = self.blocks[number as usize];
-        if block.pages == LISTED {
-            return;
-        }
+    fn list(&mut self, number: u32) -> usize {
         let pages = self.pages_per_block as usize;
         let list = self.free_lists.pop().unwrap_or_else(|| {
             if self.lists.len() == self.lists.capacity() {
@@ -247,6 +247,7 @@ impl PageStates {
             self.lists[start + page as usize] = self.state(PageAddress::new(number, page));
         }
         self.blocks[number as usize] = Block { first: list, meta: 0, pages: LISTED };
+        start
     }
 }
 
@@ -357,8 +358,9 @@ mod tests {
 
     fn of_plain(plain: &Plain) -> PageStates {
         let mut states = PageStates::new(BLOCKS, PAGES);
+        (0..BLOCKS).for_each(|block| _ = states.list(block));
         for (index, (programs, tag)) in (0..).zip(plain) {
-            states.set_listed(PageAddress::new(index / PAGES, index % PAGES), *programs, *tag);
+            states.set(PageAddress::new(index / PAGES, index % PAGES), *programs, *tag);
         }
         states
     }
