@@ -814,7 +814,7 @@ impl Chip {
             && self.geometry == other.geometry
             && self.timing == other.timing
             && self.blocks == other.blocks
-            && self.pages.is_same(&other.pages)
+            && self.pages == other.pages
             && self.unreadable == other.unreadable
             && has_same_bytes
     }

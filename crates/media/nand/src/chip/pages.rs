@@ -110,21 +110,6 @@ impl PageStates {
         Tag { lpn: !self.inverted_lpn[self.index(at)], sequence_low, meta }
     }
 
-    /// True if all pages are in the same state, however each side keeps it.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        let is_same_block = |(number, (one, two)): (u32, (&Block, &Block))| {
-            // Equal runs have equal pages; lists stand at different places.
-            (one == two && one.pages != LISTED)
-                || (0..self.pages_per_block).all(|page| {
-                    let at = PageAddress::new(number, page);
-                    self.state(at) == other.state(at)
-                })
-        };
-        self.pages_per_block == other.pages_per_block
-            && self.inverted_lpn == other.inverted_lpn
-            && (0..).zip(self.blocks.iter().zip(&other.blocks)).all(is_same_block)
-    }
-
     /// True if a page stands for data that was lost.
     #[inline]
     pub(super) fn is_lost(&self, at: PageAddress) -> bool {
