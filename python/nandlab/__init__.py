@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from nandlab.api import image
     from nandlab.api.answer import Answer
+    from nandlab.api.fio import FioReport, fio
     from nandlab.api.interrupted import Interrupted
     from nandlab.api.kernels import capture_trace, validate
     from nandlab.api.listings import (
@@ -44,6 +45,7 @@ __all__ = [
     "Answer",
     "Comparison",
     "Crash",
+    "FioReport",
     "Interrupted",
     "NandlabError",
     "Readings",
@@ -61,6 +63,7 @@ __all__ = [
     "devices",
     "explain",
     "file_systems",
+    "fio",
     "formats",
     "ftls",
     "guarantees",
@@ -86,6 +89,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "answer": "Answer",
+    "fio": "FioReport fio",
     "interrupted": "Interrupted",
     "kernels": "capture_trace validate",
     "listings": "boards devices explain file_systems formats ftls guarantees listing "

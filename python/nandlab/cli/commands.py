@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "requests:replay",
         "Replay a trace on a translation layer and count chip operations.",
     ),
+    "fio": ("fio:fio", "Run a job file of fio on a simulated device."),
     "schedule": ("requests:schedule", "Print what an I/O scheduler does with a table of requests."),
     "script": ("scripts:script", "Run a script of system calls on a simulated file system."),
     "crash": (

@@ -1,0 +1,263 @@
+"""Job files of fio on a simulated device."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from nandlab.api.answer import Answer
+from nandlab.byte_sizes import natural_number
+from nandlab.errors import NandlabError
+from nandlab.suggest import unknown
+
+if TYPE_CHECKING:
+    from nandlab.fio_jobs.job_file import Section
+    from nandlab.fio_jobs.jobs import Conditions, Stage
+    from nandlab.fio_jobs.measured import Report
+
+_MOST_REQUESTS = 2_000_000
+"""Without --most-requests a group that makes more is refused: each request takes 100 bytes."""
+
+
+_LOG_KEYS = ("write_lat_log", "write_bw_log", "write_iops_log")
+
+
+class FioReport(Answer):
+    """What a job file measured: `answer` has the conditions and, under `fio`, fio's own JSON.
+
+    The rows have the requests, rates and latencies of each job and direction.
+    """
+
+    @property
+    def fio(self) -> dict[str, Any]:
+        """The report as fio's JSON has it, with bins."""
+        return dict(self.answer["fio"])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Options that were ignored, and limits that were met."""
+        return tuple(self.answer["notes"])
+
+
+def fio(
+    job_file: str | Path,
+    *,
+    device: str | None = None,
+    scheduler: str = "noop",
+    board: str | None = None,
+    precondition: str = "fill",
+    seed: int = 1,
+    most_requests: int | None = None,
+    form: Literal["normal", "json", "json+"] = "normal",
+    logs: str | Path | None = None,
+    parse_only: bool = False,
+    showcmd: bool = False,
+) -> FioReport:
+    """Run a job file of fio on a simulated device; the text of the answer is fio's report.
+
+    Raises `NandlabError` with file, line, key, reason and a suggestion for a key that does not
+    exist or cannot be simulated, and `Interrupted` after Ctrl-C.
+
+    Args:
+        job_file: Job file of fio.
+        device: Use this device (see `nandlab list devices`).
+        scheduler: Use this scheduler (see `nandlab list schedulers`).
+        board: Use this host (see `nandlab list boards`). Without it: emulated-pc, whose calls take
+            no time, or odroid-xu if a job uses the page cache.
+        precondition: Write before the jobs: fill (every page once), or random:PERCENT (fill, then
+            so many percent of the pages at random).
+        seed: Set the seed of the preconditioning and of the jobs.
+        most_requests: End each group of jobs after this many requests. Without it: refuse a group
+            that makes more than 2,000,000.
+        form: Write the report in this form of fio.
+        logs: Write the logs that the job file asks for into this folder. Without it: write none.
+        parse_only: Check the job file only.
+        showcmd: Show the job file as a command line of fio.
+
+    """
+    from nandlab.fio_jobs import job_file as files
+    from nandlab.fio_jobs.settings import settings_of
+
+    natural_number("--seed", seed, least=0, bits=64)
+    if most_requests is not None:
+        natural_number("--most-requests", most_requests)
+    # A file may name variables, as fio reads them: its own values are none of the run's.
+    sections = files.read_job_file(job_file, os.environ)
+    if showcmd:
+        text = f"{files.showcmd(sections)}\n"
+        return FioReport({"showcmd": text.strip(), "fio": {}, "notes": []}, (), text)
+    jobs = [settings_of(section) for section in sections]
+    notes = list(dict.fromkeys(note for job in jobs for note in job.notes))
+    if parse_only:
+        return FioReport({"jobs": [job.name for job in jobs], "fio": {}, "notes": notes})
+    if device is None:
+        raise NandlabError("--device is missing: name one of `nandlab list devices`")
+    from nandlab.fio_jobs.jobs import plan
+
+    # Without costs of the host a job that hits the page cache would take no time at all.
+    usual = "emulated-pc" if all(job.mode == "direct" for job in jobs) else "odroid-xu"
+    host = board or usual
+    conditions = _conditions(device, scheduler, host, precondition, seed, most_requests)
+    stages = plan(jobs, conditions)
+    log_folder = None if logs is None else Path(logs)
+    if log_folder is not None:
+        from nandlab.outputs import check_folder
+
+        check_folder(log_folder)
+    reports = _run(stages, str(job_file))
+    notes += _cut_short(reports, is_asked=most_requests is not None)
+    text = _text(sections, stages, reports, form)
+    found = _answer(sections, reports, conditions, notes, text)
+    if log_folder is not None:
+        from nandlab.fio_jobs.logs import write_logs
+
+        _kept(found, log_folder, lambda folder: write_logs(reports, folder))
+    elif any(key in job.options for job in jobs for key in _LOG_KEYS):
+        found.answer["notes"].append("no log is written without --logs FOLDER")
+    return found
+
+
+def _conditions(
+    device: str, scheduler: str, board: str, precondition: str, seed: int, most: int | None
+) -> "Conditions":
+    """Raises `NandlabError` for a device or a precondition that does not exist."""
+    from nandlab.api.entries import entries
+    from nandlab.fio_jobs.jobs import Conditions, capacity_bytes
+
+    devices = {row["name"]: row for row in entries("devices")}
+    if device not in devices:
+        raise NandlabError(unknown("device", device, devices))
+    word, _, share = precondition.partition(":")
+    is_share = word == "random" and share.isdecimal() and len(share) <= 4
+    if precondition != "fill" and not is_share:
+        raise NandlabError(
+            f"--precondition: {precondition!r} must be fill or random:PERCENT, such as random:100"
+        )
+    return Conditions(
+        device=device,
+        device_bytes=capacity_bytes(devices[device]),
+        scheduler=scheduler,
+        board=board,
+        overwritten_percent=int(share) if is_share else 0,
+        seed=seed,
+        most_requests=_MOST_REQUESTS if most is None else most,
+    )
+
+
+def _run(stages: "Sequence[Stage]", shown: str) -> "list[Report]":
+    """The reports of all stages, which run one after the other."""
+    import tempfile
+
+    from nandlab import engine
+    from nandlab.api.interrupted import Interrupted
+    from nandlab.fio_jobs.measured import reports_of
+    from nandlab.terminal.progress import progress_bar
+
+    reports: list[Report] = []
+    with tempfile.TemporaryDirectory(prefix="nandlab-fio-") as folder:
+        places = [Path(folder) / f"stage-{number}.toml" for number in range(len(stages))]
+        for place, stage in zip(places, stages, strict=True):
+            place.write_text(stage.study, encoding="utf-8")
+            # All are checked before the first runs.
+            engine.describe_study(place, [], None, quick=False)
+        for place, stage in zip(places, stages, strict=True):
+            with progress_bar(shown) as progress:
+                found = engine.run_study(place, [], None, quick=False, jobs=1, progress=progress)
+            if found["interrupted"]:
+                raise Interrupted(f"{shown}: interrupted")
+            reports += reports_of(stage.jobs, found["frames"]["requests"])
+    return reports
+
+
+def _cut_short(reports: "Sequence[Report]", *, is_asked: bool) -> list[str]:
+    """Notes on jobs that were ended by the limit of requests.
+
+    Raises `NandlabError` if the limit is not one that was asked for.
+    """
+    notes = []
+    for report in reports:
+        planned = report.planned
+        if planned.requests is not None and planned.requests <= planned.cap:
+            continue
+        if all(frame.height < planned.cap for frame in report.frames):
+            continue
+        job = planned.settings
+        told = f"job {job.name}: ended after {planned.cap:,} requests of a process"
+        if not is_asked:
+            raise job.fault_at(
+                "runtime" if planned.requests is None else "size",
+                f"{told}: a group makes {_MOST_REQUESTS:,} at most",
+                "write a shorter one, or give --most-requests",
+            )
+        notes.append(f"{told}, as --most-requests says")
+    return list(dict.fromkeys(notes))
+
+
+def _version() -> str:
+    """What stands as fio's version: readers of fio's JSON look for `fio-3`."""
+    from nandlab import __version__
+
+    return f"fio-3.33-nandlab-{__version__}"
+
+
+def _text(
+    sections: "Sequence[Section]", stages: "Sequence[Stage]", reports: "Sequence[Report]", form: str
+) -> str:
+    """The report in one of fio's forms."""
+    if form == "normal":
+        from nandlab.fio_jobs.normal_form import normal_text
+
+        return normal_text(stages, reports, _version())
+    from nandlab.fio_jobs.json_form import document, text_of
+
+    return f"{text_of(document(sections, reports, _version(), has_bins=form == 'json+'))}\n"
+
+
+def _answer(
+    sections: "Sequence[Section]",
+    reports: "Sequence[Report]",
+    conditions: "Conditions",
+    notes: list[str],
+    text: str,
+) -> FioReport:
+    from nandlab.fio_jobs.json_form import document
+
+    told = {
+        "device": conditions.device,
+        "scheduler": conditions.scheduler,
+        "board": conditions.board,
+        "overwritten_percent": conditions.overwritten_percent,
+        "seed": conditions.seed,
+        "n": 1,
+    }
+    rows = [row for report in reports for row in _rows(report)]
+    whole = document(sections, reports, _version(), has_bins=True)
+    return FioReport({"conditions": told, "notes": notes, "fio": whole}, rows, text)
+
+
+def _kept(found: FioReport, place: Path, write: Callable[[Path], None]) -> None:
+    """Writes results, elsewhere if their place takes them no more; the report is never lost."""
+    from nandlab.outputs import keep
+
+    try:
+        keep(place, write)
+    except NandlabError as error:
+        error.result = found
+        raise
+
+
+def _rows(report: "Report") -> list[Mapping[str, Any]]:
+    return [
+        {
+            "job": report.planned.settings.name,
+            "group": report.planned.group,
+            "direction": name,
+            "requests": one.ios,
+            "iops": one.ios_per_s,
+            "bytes_per_s": one.bytes_per_s,
+            "mean_ns": one.latency.mean_ns,
+            "max_ns": one.latency.max_ns,
+        }
+        for name, one in report.directions.items()
+        if one.ios
+    ]

@@ -1,0 +1,329 @@
+"""From the options of a section to what its job does."""
+
+from dataclasses import dataclass
+
+from nandlab.fio_jobs.job_file import Given, Section
+from nandlab.fio_jobs.options import option_of
+from nandlab.fio_jobs.values import by_direction, bytes_of, count_of, flag_of, time_ns_of
+from nandlab.suggest import did_you_mean
+
+_ONE_BY_ONE = ("psync", "pvsync", "pvsync2", "sync", "vsync")
+_ASYNCHRONOUS = ("io_uring", "libaio", "posixaio")
+_PATTERNS = ("randread", "randrw", "randwrite", "read", "readwrite", "rw", "write")
+_NUMJOBS_MAX = 4096
+"""fio stops at as many jobs (REAL_MAX_JOBS)."""
+
+_DEPTH_MAX = 65_536
+_BLOCK_MAX = 1 << 30
+"""Largest request, 1 GiB: the page cache of the board is not larger."""
+
+_ZIPF_USUAL = "1.1"
+"""fio's theta where `zipf` stands alone (DEF_ZIPF)."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a job does, in the units of the engine; times in nanoseconds."""
+
+    section: Section
+    options: dict[str, Given]
+    rw: str
+    read_percent: int
+    block_bytes: int
+    engine: str
+    iodepth: int
+    mode: str
+    size: str | None
+    """`size`, or `filesize` where it is missing, as the file has it."""
+    kb_base: int
+    processes: int
+    files: str
+    """`filename`, or empty if each process has a file of its own."""
+    runtime_ns: int
+    is_time_based: bool
+    ramp_ns: int
+    thinktime_us: int
+    rate_iops: int | None
+    fsync: int
+    fdatasync: int
+    is_each_write_synced: bool
+    distribution: str
+    notes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the job: `name`, or that of its section."""
+        given = self.options.get("name")
+        return given.value or self.section.name if given else self.section.name
+
+    @property
+    def is_read(self) -> bool:
+        """True if it reads, alone or among writes."""
+        return self.rw not in ("write", "randwrite")
+
+    @property
+    def is_written(self) -> bool:
+        """True if it writes, alone or among reads."""
+        return self.rw not in ("read", "randread")
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """True if its engine of fio submits requests and takes them later."""
+        return self.engine in _ASYNCHRONOUS
+
+    def flag(self, name: str, *, otherwise: bool = False) -> bool:
+        """A flag of the job."""
+        return flag_of(self.options[name]) if name in self.options else otherwise
+
+    def count(self, name: str, otherwise: int) -> int:
+        """A whole number of the job."""
+        given = self.options.get(name)
+        return count_of(given, given.value or "") if given else otherwise
+
+    def fault_at(self, name: str, reason: str, suggestion: str) -> Exception:
+        """The error that a key of this job is wrong, at its line or at that of the section."""
+        section = self.section
+        given = self.options.get(name) or Given(name, None, section.file, section.line)
+        return given.fault(reason, suggestion)
+
+
+def settings_of(section: Section) -> Settings:
+    """What a section asks for.
+
+    Raises `NandlabError` with file, line and key for what is unknown, wrong or refused.
+    """
+    options, notes = _checked(section)
+    reader = _Reader(section, options)
+    rw = reader.pattern()
+    engine = reader.choice("ioengine", (*_ONE_BY_ONE, *_ASYNCHRONOUS), "psync")
+    is_direct = reader.is_direct()
+    is_synced = reader.synced()
+    depth = reader.count("iodepth", 1, least=1, most=_DEPTH_MAX)
+    if depth > 1 and (engine in _ONE_BY_ONE or not is_direct):
+        why = f"ioengine={engine}" if engine in _ONE_BY_ONE else "buffered requests"
+        notes = (*notes, f"iodepth={depth}: {why} has one request under way, as on Linux")
+        depth = 1
+    mode = "direct" if is_direct else "sync" if is_synced else "buffered"
+    size = options.get("size") or options.get("filesize")
+    found = Settings(
+        section=section,
+        options=options,
+        rw=rw,
+        read_percent=reader.read_percent(),
+        block_bytes=reader.block_bytes(rw),
+        engine=engine,
+        iodepth=depth,
+        mode=mode,
+        size=size.value if size else None,
+        kb_base=reader.kb_base,
+        processes=reader.count("numjobs", 1, least=1, most=_NUMJOBS_MAX),
+        files=(options["filename"].value or "") if "filename" in options else "",
+        runtime_ns=reader.time_ns("runtime"),
+        is_time_based=reader.flag("time_based"),
+        ramp_ns=reader.time_ns("ramp_time"),
+        thinktime_us=reader.time_ns("thinktime", bare="us") // 1000,
+        rate_iops=reader.rate_iops(rw),
+        fsync=reader.count("fsync", 0),
+        fdatasync=reader.count("fdatasync", 0),
+        is_each_write_synced=is_direct and is_synced and rw not in ("read", "randread"),
+        distribution=reader.distribution(),
+        notes=notes,
+    )
+    _check_together(found)
+    return found
+
+
+def _checked(section: Section) -> tuple[dict[str, Given], tuple[str, ...]]:
+    """The last line of each key, and notes on those that are ignored."""
+    options: dict[str, Given] = {}
+    notes: dict[str, str] = {}
+    for given in (*section.inherited, *section.own):
+        option = option_of(given)
+        # The last line of a key wins, and it goes to the end as in fio's own list.
+        options.pop(option.name, None)
+        options[option.name] = given
+        if option.verdict == "ignored":
+            notes[option.name] = f"{given.key} is ignored: {option.why}"
+    return options, tuple(notes.values())
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the values of a section."""
+
+    section: Section
+    options: dict[str, Given]
+
+    @property
+    def kb_base(self) -> int:
+        """Bytes of k: 1024, or 1000."""
+        return int(self.choice("kb_base", ("1000", "1024"), "1024"))
+
+    def choice(self, name: str, known: tuple[str, ...], otherwise: str) -> str:
+        """One of a few words."""
+        given = self.options.get(name)
+        if given is None:
+            return otherwise
+        value = given.value or ""
+        if value not in known:
+            near = did_you_mean(value, known).removesuffix("? ")
+            suggestion = f"{near}?" if near else "choose one of these"
+            raise given.fault(f"it must be one of {', '.join(known)}", suggestion)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A flag; false if it is missing."""
+        return flag_of(self.options[name]) if name in self.options else False
+
+    def count(self, name: str, otherwise: int, *, least: int = 0, most: int = (1 << 32) - 1) -> int:
+        """A whole number."""
+        given = self.options.get(name)
+        return (
+            otherwise
+            if given is None
+            else count_of(given, given.value or "", least=least, most=most)
+        )
+
+    def time_ns(self, name: str, *, bare: str = "s") -> int:
+        """A time; 0 if it is missing."""
+        given = self.options.get(name)
+        return 0 if given is None else time_ns_of(given, given.value or "", bare=bare)
+
+    def pattern(self) -> str:
+        """`rw` as the engine has it; fio reads if nothing is said."""
+        given = self.options.get("rw")
+        if given is None:
+            return "read"
+        value = given.value or ""
+        if ":" in value and value.partition(":")[0] in _PATTERNS:
+            reason = "a modifier after `:` cannot be simulated: the engine's jobs go forward"
+            raise given.fault(reason, f"write rw={value.partition(':')[0]}")
+        if value in ("trim", "randtrim", "trimwrite", "randtrimwrite"):
+            raise given.fault("the engine's jobs do not trim", "choose another pattern")
+        rw = self.choice("rw", _PATTERNS, "read")
+        return "rw" if rw == "readwrite" else rw
+
+    def read_percent(self) -> int:
+        """The share of reads in mixed jobs: `rwmixwrite` gives the rest."""
+        if "rwmixwrite" in self.options and "rwmixread" not in self.options:
+            return 100 - self.count("rwmixwrite", 50, most=100)
+        return self.count("rwmixread", 50, most=100)
+
+    def is_direct(self) -> bool:
+        """`direct`, or the contrary of `buffered`; the later of the two wins."""
+        is_direct = False
+        for name, given in self.options.items():
+            if name in ("direct", "buffered"):
+                if given.value is None:
+                    raise given.fault("it has no value", f"write {name}=1")
+                is_direct = flag_of(given) is (name == "direct")
+        return is_direct
+
+    def synced(self) -> bool:
+        """True if each write is durable when it returns."""
+        return self.choice("sync", ("0", "1", "none", "sync", "dsync"), "0") not in ("0", "none")
+
+    def block_bytes(self, rw: str) -> int:
+        """The block size, which must be the same for all directions of the job."""
+        given = self.options.get("bs")
+        if given is None:
+            given = self.options.get("bsrange")
+            if given is None:
+                return 4096
+        sizes = []
+        for part in by_direction(given.value or ""):
+            ends = part.split("-") if given.key.startswith(("bsrange", "blocksize_r")) else [part]
+            sizes += [bytes_of(given, end, self.kb_base) for end in ends]
+        each = len(sizes) // 3
+        used = sizes[:each] if rw in ("read", "randread") else sizes[each : 2 * each]
+        if rw in ("rw", "randrw"):
+            used = sizes[: 2 * each]
+        if len(set(used)) > 1:
+            reason = "it cannot be simulated: the engine's jobs have one block size"
+            raise given.fault(reason, "name one size")
+        if used[0] == 0 or used[0] % 512 or used[0] > _BLOCK_MAX:
+            raise given.fault("it must be 512 to 1g, in sectors of 512", "write bs=4k, for example")
+        return used[0]
+
+    def rate_iops(self, rw: str) -> int | None:
+        """Requests a second of each process; none for a closed loop."""
+        given = self.options.get("rate_iops") or self.options.get("rate")
+        if given is None:
+            return None
+        read, write, _ = by_direction(given.value or "")
+        if rw in ("rw", "randrw"):
+            reason = "fio paces each direction of a mixed job by itself, and the engine both"
+            raise given.fault(reason, "give reads and writes a job of their own")
+        text = read if rw in ("read", "randread") else write
+        if not text:
+            return None
+        rate = bytes_of(given, text, self.kb_base)
+        if given.key == "rate_iops":
+            per_s, rest = rate, 0
+        else:
+            per_s, rest = divmod(rate, self.block_bytes(rw))
+        if not 1 <= per_s <= 10**9 or rest:
+            reason = "the engine takes whole requests a second, 1 to 10^9"
+            raise given.fault(reason, "write rate_iops, or a rate that is a multiple of bs")
+        return per_s
+
+    def distribution(self) -> str:
+        """`random_distribution` in the engine's words."""
+        given = self.options.get("random_distribution")
+        if given is None or given.value == "random":
+            return "uniform"
+        kind, _, theta = (given.value or "").partition(":")
+        if kind != "zipf":
+            reason = "it cannot be simulated: the engine draws uniformly or by zipf"
+            raise given.fault(reason, "write random or zipf:0.9, for example")
+        try:
+            number = float(theta or _ZIPF_USUAL)
+        except ValueError:
+            number = 0.0
+        if not 0 < number < 1:
+            reason = "theta must lie between 0 and 1 in the engine"
+            raise given.fault(reason, "write zipf:0.9, for example")
+        return f"zipf:{number!r}"
+
+
+def _check_together(job: Settings) -> None:
+    """Raises for keys of a job that the engine cannot carry out together."""
+    name = "fsync" if job.fsync else "fdatasync"
+    if job.fsync or job.fdatasync:
+        if job.fsync and job.fdatasync:
+            raise job.fault_at("fdatasync", "the engine has fsync or fdatasync", "name one of them")
+        for other, is_there in (
+            ("iodepth", job.iodepth > 1),
+            ("rate_iops", job.rate_iops is not None),
+            ("ramp_time", job.ramp_ns > 0),
+            ("sync", job.is_each_write_synced),
+        ):
+            if is_there:
+                reason = f"the engine does not measure it together with {other}"
+                raise job.fault_at(name, reason, f"take {other} out")
+    if job.is_each_write_synced and job.iodepth > 1:
+        raise job.fault_at("sync", "the engine syncs one write at a time", "write iodepth=1")
+    if job.thinktime_us and (job.iodepth > 1 or job.rate_iops):
+        other = "iodepth above 1" if job.iodepth > 1 else "a rate"
+        raise job.fault_at("thinktime", f"the engine has no pause with {other}", "take one out")
+    if job.is_time_based and not job.runtime_ns:
+        raise job.fault_at("time_based", "it needs a runtime", "add runtime=10s, for example")
+    percentile_list(job)
+
+
+def percentile_list(job: Settings) -> tuple[float, ...] | None:
+    """`percentile_list`, sorted; none for fio's own.
+
+    Raises `NandlabError` for what is no percentile.
+    """
+    given = job.options.get("percentile_list")
+    if given is None:
+        return None
+    try:
+        numbers = sorted(float(part) for part in (given.value or "").split(":"))
+    except ValueError:
+        numbers = [-1.0]
+    # FIO_IO_U_LIST_MAX_LEN is 20.
+    if not all(0 < number <= 100 for number in numbers) or len(numbers) > 20:
+        raise given.fault("it must be up to 20 numbers above 0, to 100", "write 50:99, for example")
+    return tuple(numbers)
