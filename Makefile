@@ -136,9 +136,10 @@ assertion-faults: ## Plant faults, and see which assertions fail; at most ten mi
 target/tools/bin/cargo-mutants:
 	cargo install --quiet --locked --root target/tools cargo-mutants@27.1.0
 
-docs: build ## Write docs/api.md from the docstrings and docs/findings.md from the verdicts on record
+docs: build ## Write docs/api.md, docs/findings.md and docs/fio.md from docstrings, verdicts and the table of options
 	$(BIN)/python scripts/api_page.py
 	$(BIN)/python scripts/findings.py
+	$(BIN)/python scripts/fio_page.py
 
 # AGAINST='out/bench-before.json' compares.
 bench: build ## Measure speed against bare loops, in processor time; writes out/bench.json

@@ -58,6 +58,7 @@ LONG = {
     "replay-waits": Long(
         ("replay",), ("-", "--ftl", "page", "--out", "OUT"), is_silent=True, span_s=0.3
     ),
+    "fio": Long(("fio",), ("long.fio", "--device", "nvme-ssd", "--output", "OUT")),
     "convert": Long(("convert",), ("-", "OUT", "--format", "msr"), feeds=_LINE, ending=".parquet"),
     "schedule": Long(("schedule",), ("-", "--scheduler", "noop"), is_silent=True, span_s=0.3),
     "script": Long(("script",), ("many.ops", "--fs", "jffs2", "--dump", "OUT")),
@@ -101,6 +102,8 @@ def write_inputs(place: Path, run_folder: Path) -> None:
     (place / "many.ops").write_text(lines + changes, encoding="utf-8")
     text = "put f 644 4k 4096 x 1\ntruncate f 4294963200\nread f 64k\nread f 64k\n"
     (place / "hole.ops").write_text(text, encoding="utf-8")
+    jobs = "[a]\nsize=1g\nrw=randread\ndirect=1\nloops=7\n"
+    (place / "long.fio").write_text(jobs, encoding="utf-8")
     cuts = "".join(f"put f{number % 9} 644 40k 4096 x {number} fsync\n" for number in range(200))
     (place / "cuts.ops").write_text(cuts, encoding="utf-8")
     claims = "".join(

@@ -81,6 +81,8 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
     script.write_text("put a 644 8k 4096 x 1 fsync\nunlink a\n", encoding="utf-8")
     table = folder / "table.csv"
     table.write_text("time_us,pid,op,sync,sector,sectors\n0,1,R,1,8,8\n", encoding="utf-8")
+    job = folder / "job.fio"
+    job.write_text("[a]\nsize=64k\ndirect=1\n", encoding="utf-8")
     image = folder / "image.jffs2"
     trace = folder / "trace.csv"
     lines = (f"{number * 10},host,0,Write,{number * 4096},4096,100\n" for number in range(1, 50))
@@ -94,6 +96,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
     return {
         ("run",): ["run", str(STUDY), "--dry-run"],
         ("replay",): ["replay", str(trace), "--ftl", "page"],
+        ("fio",): ["fio", str(job), "--device", "nvme-ssd"],
         ("schedule",): ["schedule", str(table), "--scheduler", "noop"],
         ("script",): ["script", str(script), "--fs", "jffs2"],
         ("crash",): ["crash", str(script), "--fs", "jffs2", "--jobs", "1"],

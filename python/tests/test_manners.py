@@ -48,7 +48,9 @@ def places(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> dict[s
     assert main(["image", "make", str(image), "--fs", "jffs2", "--from", str(tree)]) == 0
     found = {"tree": tree, "script": script, "workload": workload, "table": table, "runs": runs}
     found |= {"study": study, "image": image, "folder": folder, "run": runs / "one"}
-    found |= {"trace": ROOT / "traces/small/fat-mp3-1.parquet"}
+    fio = folder / "job.fio"
+    fio.write_text("[a]\nsize=64k\ndirect=1\n", encoding="utf-8")
+    found |= {"fio": fio, "trace": ROOT / "traces/small/fat-mp3-1.parquet"}
     return {name: str(path) for name, path in found.items()}
 
 
@@ -58,6 +60,7 @@ CALLS = {
     ("compare",): "compare --ftl page,bast --blocks 2048 --workload {folder}/trace.toml",
     ("index",): "index {runs}",
     ("replay",): "replay {trace} --ftl page",
+    ("fio",): "fio {fio} --device nvme-ssd",
     ("schedule",): "schedule {table} --scheduler noop",
     ("script",): "script {script} --fs jffs2",
     ("crash",): "crash {script} --fs jffs2 --every 9 --jobs 1",

@@ -41,6 +41,8 @@ COMMANDS: dict[str, list[str]] = {
     "replay": ["replay", str(SMALL), "--ftl", "page", "--out", "OUT"],
     "validate": ["validate", "--out", "OUT"],
     "convert": ["convert", str(SMALL), "OUT"],
+    "fio": ["fio", "JOB", "--device", "nvme-ssd", "--output", "OUT"],
+    "fio-logs": ["fio", "JOB", "--device", "nvme-ssd", "--logs", "OUT"],
     "crash": ["crash", "SCRIPT", "--fs", "jffs2", "--out", "OUT"],
     "script-counts": ["script", "SCRIPT", "--fs", "jffs2", "--counts", "OUT"],
     "script-dump": ["script", "SCRIPT", "--fs", "jffs2", "--dump", "OUT"],
@@ -66,6 +68,9 @@ def _words(name: str, out: str, tmp_path: Path) -> list[str]:
     workload = Path(__file__).parents[2] / "workloads/compare/update.toml"
     places = {"OUT": out, "SCRIPT": str(script), "TREE": str(tree), "IMAGE": str(image)}
     places["WORKLOAD"] = str(workload)
+    job = tmp_path / "job.fio"
+    job.write_text("[a]\nsize=64k\ndirect=1\nwrite_lat_log\n", encoding="utf-8")
+    places["JOB"] = str(job)
     return [places.get(word, word) for word in COMMANDS[name]]
 
 

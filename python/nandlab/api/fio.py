@@ -104,6 +104,8 @@ def fio(
         from nandlab.outputs import check_folder
 
         check_folder(log_folder)
+    if most_requests is None:
+        _refuse_large(stages)
     reports = _run(stages, str(job_file))
     notes += _cut_short(reports, is_asked=most_requests is not None)
     text = _text(sections, stages, reports, form)
@@ -125,8 +127,16 @@ def _conditions(
     from nandlab.fio_jobs.jobs import Conditions, capacity_bytes
 
     devices = {row["name"]: row for row in entries("devices")}
-    if device not in devices:
-        raise NandlabError(unknown("device", device, devices))
+    boards, schedulers = (
+        [row["name"] for row in entries(kind)] for kind in ("boards", "schedulers")
+    )
+    for what, name, known in (
+        ("device", device, list(devices)),
+        ("scheduler", scheduler, schedulers),
+        ("board", board, boards),
+    ):
+        if name not in known:
+            raise NandlabError(f"--{what}: {unknown(what, name, known)}")
     word, _, share = precondition.partition(":")
     is_share = word == "random" and share.isdecimal() and len(share) <= 4
     if precondition != "fill" and not is_share:
@@ -142,6 +152,20 @@ def _conditions(
         seed=seed,
         most_requests=_MOST_REQUESTS if most is None else most,
     )
+
+
+def _refuse_large(stages: "Sequence[Stage]") -> None:
+    """Raises `NandlabError` for a job that only too many requests would end."""
+    for planned in (one for stage in stages for one in stage.jobs):
+        job = planned.settings
+        if planned.requests is None or planned.requests <= planned.cap or job.runtime_ns:
+            continue
+        wanted = planned.requests * job.processes
+        raise job.fault_at(
+            "loops" if "loops" in job.options else "size",
+            f"job {job.name} makes {wanted:,} requests; a group makes {_MOST_REQUESTS:,} at most",
+            "write less, or give --most-requests",
+        )
 
 
 def _run(stages: "Sequence[Stage]", shown: str) -> "list[Report]":

@@ -97,15 +97,20 @@ def has_global_section(sections: list[Section]) -> bool:
 
 
 def showcmd(sections: list[Section]) -> str:
-    """The jobs as a command line of fio: the global options once, then each job with its own."""
+    """The jobs as a command line of fio: what all inherit, then each job with the rest.
+
+    fio itself shows a second [global] before the name of the next job, where it would belong to the
+    job before.
+    """
+    from shlex import quote
+
     words = ["fio"]
-    shown: tuple[Given, ...] = ()
+    common = sections[0].inherited
+    words += [one.word for one in common]
     for section in sections:
-        # A second [global] adds to the first, so that only what is new is shown.
-        words += [one.word for one in section.inherited[len(shown) :]]
-        shown = section.inherited
-        words += [f"--name={section.name}", *(one.word for one in section.own)]
-    return " ".join(words)
+        words += [f"--name={section.name}"]
+        words += [one.word for one in (*section.inherited[len(common) :], *section.own)]
+    return " ".join(map(quote, words))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -136,7 +141,8 @@ def _read(path: Path, reader: _Reader, above: tuple[Path, ...]) -> None:
             _open_section(path, number, line, reader, is_included=bool(above))
             continue
         key, equals, value = line.partition("=")
-        given = Given(key.strip(), value.strip() if equals else None, str(path), number)
+        # Blanks before a value stay: fio takes them before numbers, and not before words.
+        given = Given(key.strip(), value if equals else None, str(path), number)
         if reader.heading is None:
             suggestion = "write [global] or the name of a job above it"
             raise given.fault("it stands before any section", suggestion)

@@ -131,30 +131,19 @@ class _Region:
 def _region(jobs: Sequence[Settings], conditions: Conditions) -> _Region:
     """The files of a stage, which must be of one size, and of all processes or one each."""
     first = jobs[0]
-    names = [job.files for job in jobs]
-    processes = sum(job.processes for job in jobs)
-    is_shared = bool(first.files)
-    if len(set(names)) > 1:
-        if any(job.processes > 1 for job in jobs) or len(set(filter(None, names))) < len(names):
-            raise next(job for job in jobs if job.files).fault_at(
-                "filename",
-                "jobs that run at a time share one file, or have one for each process",
-                "name one file, or take filename out",
-            )
-        is_shared = False
+    is_shared = _is_shared(jobs)
     sizes = [_file_bytes(job, conditions) for job in jobs]
+    part = 0
     for job, size in zip(jobs, sizes, strict=True):
         if size != sizes[0]:
             reason = "jobs that run at a time need files of one size"
             raise job.fault_at("size", reason, "write one size, or stonewall")
         if size < job.block_bytes:
             raise job.fault_at("size", f"no block of {job.block_bytes} bytes fits", "write more")
-    grid = _PAGE_BYTES
-    for job in jobs:
-        grid = _least_common_multiple(grid, job.block_bytes)
-    part = -(-sizes[0] // grid) * grid
+        part = max(part, _blocks(job, size) * job.block_bytes)
+    part = -(-part // _PAGE_BYTES) * _PAGE_BYTES
     is_device = is_shared and sizes[0] == conditions.device_bytes
-    files = 1 if is_shared else processes
+    files = 1 if is_shared else sum(job.processes for job in jobs)
     if not is_device and part * files > conditions.device_bytes:
         reason = f"{files} x {sizes[0]} bytes do not fit on {conditions.device}"
         suggestion = f"its {conditions.device_bytes} bytes are the most; write less"
@@ -162,10 +151,28 @@ def _region(jobs: Sequence[Settings], conditions: Conditions) -> _Region:
     return _Region(sizes[0], part, is_shared, is_device)
 
 
-def _least_common_multiple(one: int, other: int) -> int:
-    from math import lcm
+def _is_shared(jobs: Sequence[Settings]) -> bool:
+    """True if all processes work on one file, false if each has its own."""
+    named = [job for job in jobs if job.files]
+    for job in named:
+        if ":" in job.files.replace("\\:", ""):
+            raise job.fault_at("filename", "the engine has one file for a job", "name one file")
+    names = {job.files for job in named}
+    if len(names) == 1 and len(named) == len(jobs):
+        return True
+    if len(names) == len(named) and all(job.processes == 1 for job in named):
+        return False
+    reason = "jobs that run at a time share one file, or have one for each process"
+    raise named[0].fault_at("filename", reason, "name one file, or take filename out")
 
-    return lcm(one, other)
+
+def _blocks(job: Settings, size: int) -> int:
+    """Requests that a pass over `size` bytes takes.
+
+    Measured of fio 3.33: a sequential pass ends past the size, a random one before it.
+    """
+    whole, rest = divmod(size, job.block_bytes)
+    return whole + (rest > 0 and not job.rw.startswith("rand"))
 
 
 def _file_bytes(job: Settings, conditions: Conditions) -> int:
@@ -197,9 +204,7 @@ def _requests(job: Settings, region: _Region) -> int | None:
             if is_share
             else bytes_of(given, text, job.kb_base)
         )
-    # Measured of fio 3.33: a sequential pass ends past the size, a random one before it.
-    is_random = job.rw.startswith("rand")
-    blocks = moved // job.block_bytes if is_random else -(-moved // job.block_bytes)
+    blocks = _blocks(job, moved)
     requests: int | None = max(blocks, 1) * max(job.count("loops", 1), 1)
     if job.is_time_based:
         requests = None

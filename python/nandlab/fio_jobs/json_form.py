@@ -65,8 +65,10 @@ def _job(
         "error": 0,
         "eta": 0,
         "elapsed": -(-report.elapsed_ms // 1000),
-        "job options": _options(job.section.own),
     }
+    # fio leaves the table out where a job has no option of its own.
+    if job.section.own:
+        found["job options"] = _options(job.section.own)
     for name, direction in report.directions.items():
         total = totals.get((report.planned.group, name), 0)
         found[name] = _direction(job, direction, total, has_bins=has_bins)
@@ -168,7 +170,7 @@ def text_of(value: Any, depth: int = 0) -> str:
     indent, closing = "  " * (depth + 1), "  " * depth
     if isinstance(value, dict):
         if not value:
-            return f"{{\n{closing}}}"
+            return f"{{\n\n{closing}}}"
         parts = [
             f"{indent}{_string(key)} : {text_of(one, depth + 1)}" for key, one in value.items()
         ]

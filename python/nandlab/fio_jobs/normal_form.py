@@ -92,7 +92,7 @@ def _job(report: Report, shares: dict[str, float]) -> Iterator[str]:
         yield f"  Description  : [{job.options['description'].value}]"
     for name, one in report.directions.items():
         if one.ios:
-            yield from _direction(name, one, job, shares[name])
+            yield from direction_lines(name, one, job, shares[name])
     for unit, ends, values in (
         ("nsec", [str(one) for one in NS_CLASSES], report.ns_shares),
         ("usec", [str(one) for one in NS_CLASSES], report.us_shares),
@@ -117,7 +117,8 @@ def _job(report: Report, shares: dict[str, float]) -> Iterator[str]:
     yield f"     latency   : target=0, window=0, percentile=100.00%, depth={depth}"
 
 
-def _direction(name: str, one: Direction, job: Settings, share: float) -> Iterator[str]:
+def direction_lines(name: str, one: Direction, job: Settings, share: float) -> Iterator[str]:
+    """The lines of one direction; `share` is its percentage of the group's bandwidth."""
     rate, bytes_per_s = scaled(int(one.ios_per_s), 4), one.bytes_per_s
     moved = scaled(one.bytes, 4, base=1024, unit="B")
     yield (

@@ -17,6 +17,9 @@ _DEPTH_MAX = 65_536
 _BLOCK_MAX = 1 << 30
 """Largest request, 1 GiB: the page cache of the board is not larger."""
 
+_TIME_MAX_NS = 86_400_000_000_000
+"""A day, the longest time of the engine's jobs (TIME_MAX_S of crates/lab/jobs/src/job.rs)."""
+
 _ZIPF_USUAL = "1.1"
 """fio's theta where `zipf` stands alone (DEF_ZIPF)."""
 
@@ -166,6 +169,10 @@ class _Reader:
             return otherwise
         value = given.value or ""
         if value not in known:
+            if value.strip() in known:
+                raise given.fault(
+                    "fio takes no blank before a word", f"write {given.key}={value.strip()}"
+                )
             near = did_you_mean(value, known).removesuffix("? ")
             suggestion = f"{near}?" if near else "choose one of these"
             raise given.fault(f"it must be one of {', '.join(known)}", suggestion)
@@ -187,7 +194,12 @@ class _Reader:
     def time_ns(self, name: str, *, bare: str = "s") -> int:
         """A time; 0 if it is missing."""
         given = self.options.get(name)
-        return 0 if given is None else time_ns_of(given, given.value or "", bare=bare)
+        if given is None:
+            return 0
+        time_ns = time_ns_of(given, given.value or "", bare=bare)
+        if time_ns > _TIME_MAX_NS:
+            raise given.fault("it is longer than a day", "write 24h at most")
+        return time_ns
 
     def pattern(self) -> str:
         """`rw` as the engine has it; fio reads if nothing is said."""

@@ -30,7 +30,7 @@ def bytes_of(given: Given, text: str, kb_base: int) -> int:
 
     Raises `NandlabError` for a negative number and for a suffix that fio would ignore.
     """
-    found = _SIZE.fullmatch(text)
+    found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise given.fault(f"{text or 'nothing'} is no size", "write a number, such as 4096 or 4k")
     number, letter, binary, _ = found.groups()
@@ -45,7 +45,7 @@ def bytes_of(given: Given, text: str, kb_base: int) -> int:
 
 def time_ns_of(given: Given, text: str, *, bare: str = "s") -> int:
     """A time in nanoseconds; a number without a suffix is in the unit `bare`."""
-    found = _TIME.fullmatch(text)
+    found = _TIME.fullmatch(text.strip())
     unit = found[2].lower() or bare if found else ""
     if found is None or unit not in _NS:
         shown = text or "nothing"
@@ -66,9 +66,10 @@ def count_of(given: Given, text: str, *, least: int = 0, most: int = (1 << _BITS
 
 def flag_of(given: Given) -> bool:
     """A flag, which may stand alone: fio takes 0 and 1."""
-    if given.value not in (None, "0", "1"):
+    value = None if given.value is None else given.value.strip()
+    if value not in (None, "0", "1"):
         raise given.fault("it must be 0 or 1", "write 0 or 1")
-    return given.value != "0"
+    return value != "0"
 
 
 def by_direction(value: str) -> tuple[str, str, str]:
