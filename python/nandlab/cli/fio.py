@@ -64,7 +64,9 @@ def fio(
     import sys
 
     from nandlab.api.fio import fio as run
+    from nandlab.api.interrupted import Interrupted
     from nandlab.errors import NandlabError
+    from nandlab.interruption import received
     from nandlab.outputs import check_file
     from nandlab.terminal.output import print_json
 
@@ -74,19 +76,23 @@ def fio(
         )
     if out is not None:
         check_file(out)
-    found = run(
-        job_file,
-        device=device,
-        scheduler=scheduler,
-        board=board,
-        precondition=precondition,
-        seed=seed,
-        most_requests=most_requests,
-        form=output_format,
-        logs=logs,
-        parse_only=parse_only,
-        showcmd=showcmd,
-    )
+    try:
+        found = run(
+            job_file,
+            device=device,
+            scheduler=scheduler,
+            board=board,
+            precondition=precondition,
+            seed=seed,
+            most_requests=most_requests,
+            form=output_format,
+            logs=logs,
+            parse_only=parse_only,
+            showcmd=showcmd,
+        )
+    except Interrupted:
+        # The status is that of the signal, and half a report would be taken for a whole one.
+        raise received() or KeyboardInterrupt from None
     for line in _told(found.answer):
         print(f"nandlab: {line}", file=sys.stderr)
     if json:

@@ -1,6 +1,6 @@
 """Every key of fio 3.33, and what becomes of it here: honoured, ignored with a note, or refused.
 
-Names and synonyms are those of `fio --cmdhelp`. docs/fio.md is made from this table.
+Names and synonyms are those of fio's own help. docs/fio.md is made from this table.
 """
 
 from dataclasses import dataclass
