@@ -26,6 +26,7 @@ from nandlab.fio_jobs.measured import Direction, Latency, Windows, middle_of_bin
 from nandlab.fio_jobs.normal_form import direction_lines, scaled
 from nandlab.fio_jobs.options import BY_NAME, OPTIONS
 from nandlab.fio_jobs.settings import settings_of
+from nandlab.fio_jobs.values import bytes_of
 
 DEVICE = "nvme-ssd"
 EXAMPLES = Path(os.environ.get("NANDLAB_FIO_EXAMPLES", "/usr/share/doc/fio/examples"))
@@ -359,6 +360,9 @@ def test_depth_rate_time_ramp_and_syncs_are_those_of_the_job(tmp_path: Path) -> 
     assert read["total_ios"] == pytest.approx(2000, abs=2)
     assert (read["bw_samples"], read["iops_samples"]) == (4, 4)
     assert read["iops_mean"] == pytest.approx(1000, abs=2)
+    slow = paced.replace("rate_iops=1000", "rate_iops=4").replace("ramp_time=1\n", "")
+    # A process waits for the end of its time after its last request.
+    assert nl.fio(job(tmp_path, slow), device=DEVICE).fio["jobs"][0]["read"]["runtime"] == 2000
     synced = f"{head}rw=write\nfsync=8\nnumber_ios=256\n"
     one = nl.fio(job(tmp_path, synced), device=DEVICE).fio["jobs"][0]
     # After 8, 16 ... writes, and none after the last: as fio 3.33 does.
@@ -377,7 +381,8 @@ def test_groups_and_stages(tmp_path: Path) -> None:
     assert [(one["jobname"], one["groupid"]) for one in jobs] == [("a", 0), ("a", 0), ("b", 1)]
     assert [one["read"]["total_ios"] for one in jobs] == [256, 256, 768]
     waiting = "[global]\nsize=1m\ndirect=1\n[a]\n[b]\nwait_for=a\n"
-    assert len(nl.fio(job(tmp_path, waiting), device=DEVICE).fio["jobs"]) == 2
+    jobs = nl.fio(job(tmp_path, waiting), device=DEVICE).fio["jobs"]
+    assert [one["groupid"] for one in jobs] == [0, 0]
     with pytest.raises(NandlabError, match="write stonewall instead"):
         nl.fio(job(tmp_path, f"{waiting}[c]\n"), device=DEVICE)
 
@@ -471,6 +476,15 @@ def test_bins_and_percentiles_are_those_of_fio(tmp_path: Path) -> None:
         latency = Latency(count=found["N"], bins=bins)
         wanted = [float(percent) for percent in found["percentile"]]
         assert latency.percentiles(wanted) == list(found["percentile"].values())
+    few = "[a]\nioengine=null\nsize=16k\nthinktime=1us\npercentile_list=25:50:75\n"
+    (one,) = json.loads(real(tmp_path, few, "json+"))["jobs"]
+    found = one["read"]["clat_ns"]
+    bins = {int(middle): count for middle, count in found["bins"].items()}
+    assert found["N"] == 4
+    shown = Latency(count=4, bins=bins).percentiles([25, 50, 75])
+    assert shown == list(found["percentile"].values())
+    # A percentile that falls on the end of a bin is in this bin.
+    assert Latency(count=4, bins={10: 2, 20: 2}).percentiles([25, 50, 75]) == [10, 10, 20]
     # An edge of a bin, which is no middle, would be seen.
     assert middle_of_bin(46_592) == 46_848 == middle_of_bin(47_103)
     assert middle_of_bin(46_591) != 46_848
@@ -540,3 +554,41 @@ def test_the_page_is_made_from_the_table(tmp_path: Path) -> None:
     page = (root / "docs" / "fio.md").read_text(encoding="utf-8")
     assert all(f"`{option.name}`" in page for option in OPTIONS)
     assert "`nosuchkey`" not in page
+
+
+# Values
+
+
+def test_sizes_are_those_of_fio(tmp_path: Path) -> None:
+    """fio 3.33 tells the size of a request in its first line."""
+    told = {"0x1000": 4096, "4k": 4096, "4K": 4096, "4kb": 4096, "4ki": 4096, "4kib": 4000}
+    told |= {"1m": 1 << 20, "1Mib": 1_000_000}
+    cases = [("1024", text) for text in told]
+    for base, text in [*cases, ("1000", "4k"), ("1000", "4ki"), ("1000", "4kib")]:
+        job_text = f"[a]\nkb_base={base}\nbs={text}\nsize=8192000\nioengine=null\n"
+        (one,) = json.loads(real(tmp_path, job_text, "json"))["jobs"]
+        (section,) = read_job_file(tmp_path / "real.fio", {})
+        given = next(given for given in section.own if given.key == "bs")
+        size = bytes_of(given, text, int(base))
+        read = one["read"]
+        assert size == pytest.approx(read["io_bytes"] / read["total_ios"], rel=1e-9)
+        assert base == "1000" or size == told[text]
+
+
+@pytest.mark.usefixtures("engine_is_built")
+def test_passes_round_as_in_fio(tmp_path: Path) -> None:
+    for rw, requests in (("write", 3), ("randwrite", 2)):
+        path = job(tmp_path, f"[a]\nrw={rw}\nsize=10k\nbs=4k\ndirect=1\n")
+        assert nl.fio(path, device=DEVICE).rows[0]["requests"] == requests
+
+
+@pytest.mark.parametrize(
+    ("options", "depth"),
+    [("ioengine=psync\ndirect=1", 1), ("ioengine=libaio", 1), ("ioengine=libaio\ndirect=1", 8)],
+)
+def test_only_direct_asynchronous_requests_queue(options: str, depth: int, tmp_path: Path) -> None:
+    path = job(tmp_path, f"[a]\nsize=1m\niodepth=8\n{options}\n")
+    (section,) = read_job_file(path, {})
+    found = settings_of(section)
+    assert found.iodepth == depth
+    assert bool(found.notes) is (depth == 1)

@@ -32,7 +32,7 @@ _NO_BATCH = "0=0.0%, 4=100.0%, 8=0.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%"
 
 def scaled(number: int, most_digits: int, *, base: int = 1000, unit: str = "") -> str:
     """A number in as many digits, with the smallest prefix that makes room for it."""
-    prefixes = ("", "k", "M", "G", "P") if base == 1000 else ("", "Ki", "Mi", "Gi", "Pi")
+    prefixes = ("", "k", "M", "G", "T", "P") if base == 1000 else ("", "Ki", "Mi", "Gi", "Ti", "Pi")
     rest = None
     power = 0
     while len(str(number)) > most_digits and power < len(prefixes) - 1:

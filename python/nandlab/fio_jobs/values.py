@@ -5,7 +5,7 @@ import re
 from nandlab.fio_jobs.job_file import Given
 
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-_SIZE = re.compile(r"(0x[0-9a-f]+|\d+)([kmgtp]?)(i?)(b?)", re.IGNORECASE)
+_SIZE = re.compile(r"(0x[0-9a-f]+|\d+)([kmgtp]?)(ib|i|b|)", re.IGNORECASE)
 _TIME = re.compile(r"(\d+)([a-z]*)", re.IGNORECASE)
 _BITS_MAX = 63
 """fio keeps sizes in 64 bits, and lets a negative number pass: `size=-1` is refused here."""
@@ -26,15 +26,17 @@ DIRECTIONS = ("read", "write", "trim")
 
 
 def bytes_of(given: Given, text: str, kb_base: int) -> int:
-    """A size in bytes. With `kb_base` 1024, fio's default, k is 1024 and ki is 1000.
+    """A size in bytes. With `kb_base` 1024, fio's default, k, kb and ki are 1024 and kib is 1000.
+
+    So fio 3.33 was measured; its HOWTO says 1000 of ki, too.
 
     Raises `NandlabError` for a negative number and for a suffix that fio would ignore.
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise given.fault(f"{text or 'nothing'} is no size", "write a number, such as 4096 or 4k")
-    number, letter, binary, _ = found.groups()
-    base = kb_base if not binary else 2024 - kb_base
+    number, letter, ending = found.groups()
+    base = 2024 - kb_base if ending.lower() == "ib" else kb_base
     size: int = (
         int(number, 0 if number[:2].lower() == "0x" else 10) * base ** _POWERS[letter.lower()]
     )
