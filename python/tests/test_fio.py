@@ -125,6 +125,25 @@ def test_a_wrong_inheritance_is_seen(tmp_path: Path) -> None:
     assert one != by_job("fio --name=a --bs=4k --rw=read --name=b")
 
 
+def test_includes_and_variables_are_those_of_fio(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    job(tmp_path, "rw=${RW}\ninclude more # why\n", "below/some")
+    job(tmp_path, "bs=16k ; why\n", "below/more")
+    path = job(tmp_path, "[a${RW}]\ninclude below/some\nsize=${SIZE}m\ndescription=x${NONE}y\n")
+    variables = {"RW": "write", "SIZE": "7"}
+    told = subprocess.run(
+        [fio_or_skip(), "--showcmd", str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=os.environ | variables,
+    )
+    found = by_job(as_fio_shows(read_job_file(path, variables)))
+    assert found == by_job(told.stdout)
+    assert found[1][1] == ["bs=16k", "description=xy", "rw=write", "size=7m"]
+
+
 def test_the_command_line_means_what_the_file_means(tmp_path: Path) -> None:
     """Read again by fio, it gives each job the same options."""
     text = "[global]\nbs=4k\n[a]\nrw=read\n[global]\nsize=1m\n[b c]\ndescription=x y\n"

@@ -103,8 +103,8 @@ def settings_of(section: Section) -> Settings:
     is_synced = reader.synced()
     depth = reader.count("iodepth", 1, least=1, most=_DEPTH_MAX)
     if depth > 1 and (engine in _ONE_BY_ONE or not is_direct):
-        why = f"ioengine={engine}" if engine in _ONE_BY_ONE else "buffered requests"
-        notes = (*notes, f"iodepth={depth}: {why} has one request under way, as on Linux")
+        why = f"ioengine={engine}" if engine in _ONE_BY_ONE else "the page cache"
+        notes = (*notes, f"iodepth={depth}: with {why} one request is under way, as on Linux")
         depth = 1
     mode = "direct" if is_direct else "sync" if is_synced else "buffered"
     size = options.get("size") or options.get("filesize")
