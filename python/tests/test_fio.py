@@ -545,6 +545,7 @@ def test_numbers_have_as_many_digits_as_in_fio() -> None:
     told = {
         (966_000, 4): "966k", (9_999, 4): "9999", (10_000, 4): "10.0k", (8_308_200, 6): "8308.2k",
         (914_373, 6): "914373", (19_558_499, 6): "19558k", (19_558_500, 6): "19559k",
+        (6_300_850, 6): "6300.8k", (6_300_960, 6): "6301.0k",
     }  # fmt: skip
     assert {key: scaled(*key) for key in told} == told
     assert scaled(64 << 20, 4, base=1024, unit="B") == "64.0MiB"

@@ -45,7 +45,10 @@ def scaled(number: int, most_digits: int, *, base: int = 1000, unit: str = "") -
         # Half of a unit is rounded up, and there is no room for a fraction.
         text = str(number + (2 * rest >= base))
     else:
-        text = f"{number + rest / base:.{most_digits - digits - 1}f}"
+        # The fraction is rounded by itself, as fio does it: .85 is below its half as a float, and
+        # 6300.85 is not.
+        fraction = f"{rest / base:.{most_digits - digits - 1}f}"
+        text = f"{number + int(fraction[0])}{fraction[1:]}"
     return f"{text}{prefixes[power]}{unit}"
 
 
