@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         tests,
         workloads,
     )
+    from nandlab.api.mqsim import Mqsim, mqsim
     from nandlab.api.readings import Readings, search_readings
     from nandlab.api.requests import Replay, convert, replay, schedule
     from nandlab.api.runs import Run, open_run, run
@@ -47,6 +48,7 @@ __all__ = [
     "Crash",
     "FioReport",
     "Interrupted",
+    "Mqsim",
     "NandlabError",
     "Readings",
     "Replay",
@@ -69,6 +71,7 @@ __all__ = [
     "guarantees",
     "image",
     "listing",
+    "mqsim",
     "oob_layouts",
     "open_run",
     "parts",
@@ -94,6 +97,7 @@ _NAMES = {
     "kernels": "capture_trace validate",
     "listings": "boards devices explain file_systems formats ftls guarantees listing "
     "oob_layouts parts policies schedulers studies tests workloads",
+    "mqsim": "Mqsim mqsim",
     "readings": "Readings search_readings",
     "requests": "Replay convert replay schedule",
     "runs": "Run open_run run",

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Replay a trace on a translation layer and count chip operations.",
     ),
     "fio": ("fio:fio", "Run a job file of fio on a simulated device."),
+    "mqsim": ("mqsim:mqsim", "Run the flows of MQSim's own files on nandlab's devices."),
     "schedule": ("requests:schedule", "Print what an I/O scheduler does with a table of requests."),
     "script": ("scripts:script", "Run a script of system calls on a simulated file system."),
     "crash": (

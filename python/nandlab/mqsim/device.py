@@ -1,0 +1,212 @@
+"""From MQSim's device to a part and a device of nandlab."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from nandlab.errors import NandlabError
+from nandlab.mqsim.sections import DeviceFile, Section
+
+PART_FILE = "part.toml"
+"""Name of the part file beside the device file."""
+
+_OOB_BYTES_MIN = 64
+"""The layer keeps its own bytes in the spare area; 64 are enough for every layer."""
+
+_EXECUTES_MAX = 1_024
+"""Most commands that a device of nandlab works on."""
+
+_DIES_MAX = 64
+"""Most channels, and most dies of a channel, of a device of nandlab."""
+
+_PAGES_MAX = 1 << 28
+"""Pages of all dies: the tables of the layer take about 16 bytes for each, 4 GiB here."""
+
+_POLICIES = {
+    "GREEDY": "greedy",
+    "RGA": "d-choices",
+    "RANDOM": "random",
+    "RANDOM_P": "random",
+    "RANDOM_PP": "random",
+    "FIFO": "fifo",
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The part of MQSim's device that the flows of a scenario list, in nandlab's terms."""
+
+    channels: int
+    dies_per_channel: int
+    blocks: int
+    pages_per_block: int
+    page_bytes: int
+    logical_pages: int
+    """Pages that the host sees: those of all dies without the spare ones."""
+
+
+def shape_of(file: DeviceFile, flows: Sequence[Section]) -> Shape:
+    """The shape of the device. Raises `NandlabError` for a key that does not fit the others."""
+    counts = []
+    for name, section, key in (
+        ("Channel_IDs", file.device, "Flash_Channel_Count"),
+        ("Chip_IDs", file.device, "Chip_No_Per_Channel"),
+        ("Die_IDs", file.flash, "Die_No_Per_Chip"),
+        ("Plane_IDs", file.flash, "Plane_No_Per_Die"),
+    ):
+        counts.append(_listed(flows, name, key, section.count(key)))
+    channels, chips, dies, planes = counts
+    if chips * dies > _DIES_MAX:
+        raise file.device.refuse(
+            "Chip_No_Per_Channel",
+            f"times `Die_No_Per_Chip` is {chips * dies}, but a channel here has at most "
+            f"{_DIES_MAX} dies",
+        )
+    blocks = file.flash.count("Block_No_Per_Plane") * planes
+    pages_per_block = file.flash.count("Page_No_Per_Block")
+    pages = channels * chips * dies * blocks * pages_per_block
+    if pages > _PAGES_MAX:
+        raise file.flash.refuse(
+            "Block_No_Per_Plane",
+            f"makes a device of {pages:,} pages, but at most {_PAGES_MAX:,} are simulated",
+        )
+    spare = file.device.share("Overprovisioning_Ratio")
+    if not Fraction(1, 100) <= spare <= Fraction(9, 10):
+        raise file.device.refuse(
+            "Overprovisioning_Ratio",
+            "must lie between 0.01 and 0.9: with less no block could be cleaned",
+        )
+    logical = int(pages * (1 - spare))
+    page_bytes = file.flash.count("Page_Capacity")
+    if page_bytes % 512:
+        raise file.flash.refuse("Page_Capacity", f"is {page_bytes}, but takes a multiple of 512")
+    return Shape(channels, chips * dies, blocks, pages_per_block, page_bytes, logical)
+
+
+def _listed(flows: Sequence[Section], name: str, key: str, count: int) -> int:
+    """How many channels, chips, dies or planes the flows list."""
+    first = flows[0].numbers(name)
+    for flow in flows:
+        if flow.numbers(name) != first:
+            raise flow.refuse(
+                name,
+                "differs from that of the first flow; a device of nandlab spreads all over "
+                "all dies, so list the same",
+            )
+        if max(first) >= count:
+            raise flow.refuse(name, f"lists {max(first)}, but `{key}` is {count}")
+    return len(first)
+
+
+def part_text(file: DeviceFile) -> str:
+    """The part file. Nothing fails: MQSim has no errors of the medium."""
+    flash = file.flash
+    page_bytes = flash.count("Page_Capacity")
+    oob_bytes = max(flash.count("Page_Metadat_Capacity"), _OOB_BYTES_MIN)
+    # MQSim moves two units in twice a time that is cut to whole nanoseconds, and no spare bytes.
+    byte_ps = 1_000 // file.device.count("Channel_Transfer_Rate") * 1_000
+    page_ps = page_bytes * byte_ps // file.device.count("Flash_Channel_Width")
+    types = {"SLC": ("LSB",), "MLC": ("LSB", "MSB"), "TLC": ("LSB", "CSB", "MSB")}
+    technology = flash.word("Flash_Technology")
+    reads = [flash.count(f"Page_Read_Latency_{one}") for one in types[technology]]
+    programs = [flash.count(f"Page_Program_Latency_{one}") for one in types[technology]]
+    return f"""name = "mqsim"
+summary = "Chip of {technology} as MQSim's configuration has it"
+
+[geometry]
+page_data_bytes = {page_bytes}
+page_oob_bytes = {oob_bytes}
+pages_per_block = {flash.count("Page_No_Per_Block")}
+blocks = {flash.count("Block_No_Per_Plane")}
+planes = 1
+cell = "{technology.lower()}"
+page_order = "sequential"
+data_programs_max = 1
+oob_programs_max = 1
+bad_mark_oob_offset = 0
+
+[timing]
+read_ns = {sum(reads) // len(reads)}
+program_ns = {programs}
+erase_ns = {flash.count("Block_Erase_Latency")}
+transfer_ps_per_byte = {page_ps // (page_bytes + oob_bytes)}
+
+[errors]
+erase_cycles_max = 1000000
+erase_cycles_spread_percent = 0.0
+ecc_codeword_bytes = 512
+ecc_correctable_bits = 8
+rber_fresh = 0.0
+rber_worn = 0.0
+wear_exponent = 2.0
+retention_rber_per_year = 0.0
+retention_exponent = 1.0
+read_disturb_rber_per_read = 0.0
+program_failure_worn = 0.0
+erase_failure_worn = 0.0
+factory_bad_probability = 0.0
+"""
+
+
+def settings_of(
+    file: DeviceFile, flows: Sequence[Section], shape: Shape, part: str, capacity_bytes: int
+) -> dict[str, Any]:
+    """Keys of the device and their values; `part` names the part file."""
+    device, host = file.device, file.host
+    plane_blocks = file.flash.count("Block_No_Per_Plane")
+    is_sata = device.word("HostInterface_Type") == "SATA"
+    fetched = device.count("Queue_Fetch_Size") * len(flows)
+    lanes = host.count("PCIe_Lane_Count")
+    wear_leveling = "dynamic" if device.is_on("Dynamic_Wearleveling_Enabled") else "none"
+    if device.is_on("Static_Wearleveling_Enabled"):
+        wear_leveling = "static"
+    return {
+        "flash.part": part,
+        "flash.blocks": shape.blocks,
+        "flash.channels": shape.channels,
+        "flash.dies_per_channel": shape.dies_per_channel,
+        "flash.capacity_bytes": capacity_bytes,
+        "flash.copy_back": device.is_on("Use_Copyback_for_GC"),
+        "flash.settings.cleaning": _POLICIES[device.word("GC_Block_Selection_Policy")],
+        # `GC_and_WL_Unit_Page_Level` of MQSim draws as many blocks as the logarithm says.
+        "flash.settings.choices": plane_blocks.bit_length() - 1,
+        "flash.settings.frontier": "separate",
+        "flash.settings.low_water": _low_water(device, shape, capacity_bytes),
+        "flash.settings.wear_leveling": wear_leveling,
+        "flash.settings.wear_threshold": device.count("Static_Wearleveling_Threshold"),
+        "cache.bytes": _cache_bytes(file, flows),
+        "cleaning.background": False,
+        "host.bytes_per_second": int(host.share("PCIe_Lane_Bandwidth") * lanes * 10**9),
+        "host.command_overhead_ns": host.count("SATA_Processing_Delay") if is_sata else 0,
+        "host.queue_depth": device.count("IO_Queue_Depth"),
+        "host.executes": min(fetched, device.count("IO_Queue_Depth"), _EXECUTES_MAX),
+    }
+
+
+def _low_water(device: Section, shape: Shape, capacity_bytes: int) -> int:
+    """Free blocks of a die at which it cleans: MQSim's share, but not more than can be free."""
+    dies = shape.channels * shape.dies_per_channel
+    die_bytes = shape.pages_per_block * shape.page_bytes * dies
+    # Three blocks are being written or cleaned: full ones and two open ones.
+    most = shape.blocks - -(-capacity_bytes // die_bytes) - 3
+    return max(1, min(int(device.share("GC_Exec_Threshold") * shape.blocks), most))
+
+
+def _cache_bytes(file: DeviceFile, flows: Sequence[Section]) -> int:
+    """Bytes of the write cache: none if the flows leave it alone."""
+    name = "Device_Level_Data_Caching_Mode"
+    caching = {flow.word(name) in ("WRITE_CACHE", "WRITE_READ_CACHE") for flow in flows}
+    if len(caching) > 1:
+        raise flows[-1].refuse(
+            name, "differs from another flow's: here all writes are cached or none"
+        )
+    return file.device.count("Data_Cache_Capacity") if caching == {True} else 0
+
+
+def check_host(file: DeviceFile) -> None:
+    """Refuses a host without any speed."""
+    if file.host.share("PCIe_Lane_Bandwidth") * 10**9 < 1_000:
+        raise NandlabError(
+            f"{file.host.place}: `PCIe_Lane_Bandwidth` must be at least 0.000001 (GB/s)"
+        )
