@@ -185,12 +185,16 @@ def settings_of(
 
 
 def _low_water(device: Section, shape: Shape, capacity_bytes: int) -> int:
-    """Free blocks of a die at which it cleans: MQSim's share, but not more than can be free."""
+    """Free blocks of a die at which it cleans: two thirds of MQSim's share, if so many can be free.
+
+    MQSim begins to clean a block below its share, but only when a write has filled one. A debugger
+    found 18 to 20 free blocks in planes whose share was 28, after 40,000 and 300,000 random writes.
+    """
     dies = shape.channels * shape.dies_per_channel
     die_bytes = shape.pages_per_block * shape.page_bytes * dies
     # Three blocks are being written or cleaned: full ones and two open ones.
     most = shape.blocks - -(-capacity_bytes // die_bytes) - 3
-    return max(1, min(int(device.share("GC_Exec_Threshold") * shape.blocks), most))
+    return max(1, min(int(device.share("GC_Exec_Threshold") * shape.blocks * 2 / 3), most))
 
 
 def _cache_bytes(file: DeviceFile, flows: Sequence[Section]) -> int:

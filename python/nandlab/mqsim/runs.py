@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from nandlab.engine import Progress
 from nandlab.errors import NandlabError
 from nandlab.mqsim.device import PART_FILE, check_host
 from nandlab.mqsim.flows import Scenario, find_trace, scenario_of, study_text, write_trace
-from nandlab.mqsim.keys import Fate, Outcome
+from nandlab.mqsim.key import Fate, Outcome
 from nandlab.mqsim.outcome import flow_of_replay, flows_of_jobs
 from nandlab.mqsim.sections import (
     DeviceFile,
@@ -88,8 +89,6 @@ def run_scenario(scenario: Scenario, workload: Path, progress: Progress) -> dict
 def _run_jobs(scenario: Scenario, folder: Path, progress: Progress) -> dict[str, Any]:
     study = folder / "study.toml"
     settings = {**scenario.settings, "flash.part": str(folder / PART_FILE)}
-    from dataclasses import replace
-
     study.write_text(study_text(replace(scenario, settings=settings)), encoding="utf-8")
     answer = engine.run_study(study, [], None, quick=False, jobs=1, progress=progress)
     if answer["interrupted"]:
@@ -98,8 +97,6 @@ def _run_jobs(scenario: Scenario, folder: Path, progress: Progress) -> dict[str,
     rows = answer["frames"]["rows"]
     metrics = dict(rows.select("metric", "value").iter_rows())
     notes = _cut_short(scenario, flows := flows_of_jobs(scenario, requests))
-    writes = sum(flow["Write_Request_Count"] for flow in flows)
-    del writes
     device = {
         "simulated_ns": int(metrics["simulated_ns"]),
         "page_programs": int(metrics["device_page_programs"]),

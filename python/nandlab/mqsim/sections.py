@@ -7,7 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from nandlab.errors import NandlabError
-from nandlab.mqsim.keys import DEVICE, FLASH, HOST, SYNTHETIC, TRACE, Fate, Key, Kind, keys_of
+from nandlab.mqsim.key import DEVICE, FLASH, HOST, SYNTHETIC, TRACE, Fate, Key, Kind
+from nandlab.mqsim.keys import keys_of
 from nandlab.mqsim.xml_files import Element, read_xml
 from nandlab.suggest import did_you_mean
 
