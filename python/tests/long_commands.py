@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from mqsim_inputs import Files
+
 ROOT = Path(__file__).parents[2]
 NANDLAB = (sys.executable, "-m", "nandlab")
 _COMPARE = f"{ROOT}/workloads/compare"
@@ -60,6 +62,7 @@ LONG = {
     ),
     "fio": Long(("fio",), ("long.fio", "--device", "nvme-ssd", "--output", "OUT")),
     "convert": Long(("convert",), ("-", "OUT", "--format", "msr"), feeds=_LINE, ending=".parquet"),
+    "mqsim": Long(("mqsim",), ("ssdconfig.xml", "workload.xml")),
     "schedule": Long(("schedule",), ("-", "--scheduler", "noop"), is_silent=True, span_s=0.3),
     "script": Long(("script",), ("many.ops", "--fs", "jffs2", "--dump", "OUT")),
     "script-write-back": Long(("script",), ("many.ops", "--fs", "nilfs2", "--counts", "OUT")),
@@ -97,6 +100,7 @@ LONG = {
 
 def write_inputs(place: Path, run_folder: Path) -> None:
     """Fills a folder with what the commands read."""
+    Files(place).flow(Total_Requests_To_Generate=9_000_000)
     lines = "".join(f"put f{number} 644 200k 4096 t {number}\n" for number in range(60))
     changes = "".join(f"write f{number % 60} 0 64k 4096 t {number}\n" for number in range(60_000))
     (place / "many.ops").write_text(lines + changes, encoding="utf-8")

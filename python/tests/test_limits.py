@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from command_table import commands
+from mqsim_inputs import Files
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
@@ -97,6 +98,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
         ("run",): ["run", str(STUDY), "--dry-run"],
         ("replay",): ["replay", str(trace), "--ftl", "page"],
         ("fio",): ["fio", str(job), "--device", "nvme-ssd"],
+        ("mqsim",): ["mqsim", *Files(folder).paths],
         ("schedule",): ["schedule", str(table), "--scheduler", "noop"],
         ("script",): ["script", str(script), "--fs", "jffs2"],
         ("crash",): ["crash", str(script), "--fs", "jffs2", "--jobs", "1"],

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_table import commands
+from mqsim_inputs import Files
 
 from nandlab import __version__
 from nandlab.cli import main
@@ -50,7 +51,9 @@ def places(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> dict[s
     found |= {"study": study, "image": image, "folder": folder, "run": runs / "one"}
     fio = folder / "job.fio"
     fio.write_text("[a]\nsize=64k\ndirect=1\n", encoding="utf-8")
-    found |= {"fio": fio, "trace": ROOT / "traces/small/fat-mp3-1.parquet"}
+    found |= {"fio": fio}
+    found |= dict(zip(("mqsim_device", "mqsim_workload"), Files(folder).paths, strict=True))
+    found |= {"trace": ROOT / "traces/small/fat-mp3-1.parquet"}
     return {name: str(path) for name, path in found.items()}
 
 
@@ -61,6 +64,7 @@ CALLS = {
     ("index",): "index {runs}",
     ("replay",): "replay {trace} --ftl page",
     ("fio",): "fio {fio} --device nvme-ssd",
+    ("mqsim",): "mqsim {mqsim_device} {mqsim_workload}",
     ("schedule",): "schedule {table} --scheduler noop",
     ("script",): "script {script} --fs jffs2",
     ("crash",): "crash {script} --fs jffs2 --every 9 --jobs 1",

@@ -11,7 +11,7 @@ from nandlab.errors import NandlabError
 if TYPE_CHECKING:
     import polars
 
-    from nandlab.mqsim.flows import Scenario
+    from nandlab.mqsim_files.flows import Scenario
 
 
 class Mqsim(Answer):
@@ -63,7 +63,7 @@ def mqsim(
         scenario: Run only this scenario, counted from 1. Without it: all.
 
     """
-    from nandlab.mqsim.runs import StoppedError, read_files, run_scenario, unlike
+    from nandlab.mqsim_files.runs import StoppedError, read_files, run_scenario, unlike
     from nandlab.terminal.progress import progress_bar
 
     file, scenarios = read_files(ssdconfig, workload)

@@ -79,6 +79,8 @@ class _Reader:
             raise NandlabError(
                 f"{self._path}: line {error.lineno}: {reason}; the file is no whole XML"
             ) from None
+        except NandlabError:
+            raise
         except (LookupError, ValueError):
             # Expat asks Python for encodings that it does not know.
             raise NandlabError(

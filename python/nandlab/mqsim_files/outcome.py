@@ -9,7 +9,7 @@ from typing import Any
 
 import polars
 
-from nandlab.mqsim.flows import SECTOR_BYTES, Scenario, TraceLines
+from nandlab.mqsim_files.flows import SECTOR_BYTES, Scenario, TraceLines
 
 FIRST_PID = 1_000
 """Number of the first process of a study of jobs; those of later jobs follow."""

@@ -2,7 +2,7 @@
 
 from itertools import permutations
 
-from nandlab.mqsim.key import DEVICE, FLASH, HOST, Key, Kind, left, near, read, refused
+from nandlab.mqsim_files.key import DEVICE, FLASH, HOST, Key, Kind, left, near, read, refused
 
 _COUNT, _WORD, _SWITCH, _SHARE = Kind.COUNT, Kind.WORD, Kind.SWITCH, Kind.SHARE
 _NO_SUSPENSION = left("nothing interrupts a program or an erase here")
@@ -68,10 +68,7 @@ DEVICE_KEYS = (
         "Channel_Transfer_Rate",
         _COUNT,
         "300",
-        read(
-            "time a byte, in whole nanoseconds as MQSim cuts it; commands and addresses take "
-            "the time of nandlab's chip"
-        ),
+        near("time a byte, in whole nanoseconds as MQSim cuts it; commands take no time"),
         least=1,
         most=1_000,
     ),
@@ -125,8 +122,8 @@ DEVICE_KEYS = (
         ),
         by_value={
             "false": near(
-                "pages that flows can reach are written once, so that reads find them; "
-                "cleaning begins earlier than on MQSim's empty device"
+                "pages that flows can reach are written first, so that reads find them; cleaning "
+                "takes no time as long as the writes would fit on MQSim's empty device"
             )
         },
     ),

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from nandlab.errors import NandlabError
-from nandlab.mqsim.sections import DeviceFile, Section
+from nandlab.mqsim_files.sections import DeviceFile, Section
 
 PART_FILE = "part.toml"
 """Name of the part file beside the device file."""
@@ -107,6 +107,7 @@ def part_text(file: DeviceFile) -> str:
     # MQSim moves two units in twice a time that is cut to whole nanoseconds, and no spare bytes.
     byte_ps = 1_000 // file.device.count("Channel_Transfer_Rate") * 1_000
     page_ps = page_bytes * byte_ps // file.device.count("Flash_Channel_Width")
+    stored_bytes = page_bytes + oob_bytes
     types = {"SLC": ("LSB",), "MLC": ("LSB", "MSB"), "TLC": ("LSB", "CSB", "MSB")}
     technology = flash.word("Flash_Technology")
     reads = [flash.count(f"Page_Read_Latency_{one}") for one in types[technology]]
@@ -130,7 +131,7 @@ bad_mark_oob_offset = 0
 read_ns = {sum(reads) // len(reads)}
 program_ns = {programs}
 erase_ns = {flash.count("Block_Erase_Latency")}
-transfer_ps_per_byte = {page_ps // (page_bytes + oob_bytes)}
+transfer_ps_per_byte = {(page_ps + stored_bytes // 2) // stored_bytes}
 
 [errors]
 erase_cycles_max = 1000000

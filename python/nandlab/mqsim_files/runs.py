@@ -9,11 +9,11 @@ from typing import Any
 from nandlab import engine
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
-from nandlab.mqsim.device import PART_FILE, check_host
-from nandlab.mqsim.flows import Scenario, find_trace, scenario_of, study_text, write_trace
-from nandlab.mqsim.key import Fate, Outcome
-from nandlab.mqsim.outcome import flow_of_replay, flows_of_jobs
-from nandlab.mqsim.sections import (
+from nandlab.mqsim_files.device import PART_FILE, check_host
+from nandlab.mqsim_files.flows import Scenario, find_trace, scenario_of, study_text, write_trace
+from nandlab.mqsim_files.key import Fate, Outcome
+from nandlab.mqsim_files.outcome import flow_of_replay, flows_of_jobs
+from nandlab.mqsim_files.sections import (
     DeviceFile,
     Given,
     Section,
@@ -96,13 +96,28 @@ def _run_jobs(scenario: Scenario, folder: Path, progress: Progress) -> dict[str,
     requests = answer["frames"]["requests"]
     rows = answer["frames"]["rows"]
     metrics = dict(rows.select("metric", "value").iter_rows())
-    notes = _cut_short(scenario, flows := flows_of_jobs(scenario, requests))
+    flows = flows_of_jobs(scenario, requests)
+    notes = _cut_short(scenario, flows) + _late_cleaning(scenario, flows)
     device = {
         "simulated_ns": int(metrics["simulated_ns"]),
         "page_programs": int(metrics["device_page_programs"]),
         "cleaned_blocks": int(metrics["device_cleaned_blocks"]),
     }
     return {"flows": flows, "device": device, "notes": [*notes, *answer["notes"]]}
+
+
+def _late_cleaning(scenario: Scenario, flows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Says that writes were more than an empty device takes, where cleaning took no time."""
+    if scenario.settings.get("cleaning.takes_time", True):
+        return []
+    pages = sum(flow["Bytes_Transferred_Write"] for flow in flows) // scenario.shape.page_bytes
+    if pages <= scenario.empty_pages:
+        return []
+    return [
+        f"scenario {scenario.number}: {pages:,} pages were written, but MQSim's empty device "
+        f"cleans after {scenario.empty_pages:,}; cleaning took no time here, so set "
+        "Enabled_Preconditioning to true"
+    ]
 
 
 def _cut_short(scenario: Scenario, flows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -136,12 +151,12 @@ def _replayed(scenario: Scenario, workload: Path, folder: Path) -> dict[str, Any
         "timeline": None,
         "seed": scenario.seed,
     }
-    run = engine.replay_on_device(trace, arguments, {"format": "mqsim", "time_unit": "ns"})["runs"][
-        0
-    ]
+    reading = {"format": "mqsim", "time_unit": "ns"}
+    run = engine.replay_on_device(trace, arguments, reading)["runs"][0]
     device = {
         "simulated_ns": run["elapsed_ns"] + lines.first_ns,
         "write_amplification": run["write_amplification"],
     }
-    notes = [lines.note] if lines.note else []
-    return {"flows": [flow_of_replay(run, lines)], "device": device, "notes": notes + run["notes"]}
+    flows = [flow_of_replay(run, lines)]
+    notes = ([lines.note] if lines.note else []) + _late_cleaning(scenario, flows)
+    return {"flows": flows, "device": device, "notes": notes + run["notes"]}

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from nandlab.mqsim.device_keys import DEVICE_KEYS, FLASH_KEYS, HOST_KEYS
-from nandlab.mqsim.flow_keys import FLOW_KEYS, SYNTHETIC_KEYS, TRACE_KEYS
-from nandlab.mqsim.key import FLOWS, SYNTHETIC, TRACE, Key
+from nandlab.mqsim_files.device_keys import DEVICE_KEYS, FLASH_KEYS, HOST_KEYS
+from nandlab.mqsim_files.flow_keys import FLOW_KEYS, SYNTHETIC_KEYS, TRACE_KEYS
+from nandlab.mqsim_files.key import FLOWS, SYNTHETIC, TRACE, Key
 
 KEYS = DEVICE_KEYS + FLASH_KEYS + HOST_KEYS + SYNTHETIC_KEYS + TRACE_KEYS + FLOW_KEYS
 """All keys, by section and name; a section that two kinds of flow share comes last."""

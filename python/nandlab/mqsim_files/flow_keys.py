@@ -1,6 +1,6 @@
 """Keys of MQSim's flows."""
 
-from nandlab.mqsim.key import FLOWS, SYNTHETIC, TRACE, Key, Kind, left, near, read, refused
+from nandlab.mqsim_files.key import FLOWS, SYNTHETIC, TRACE, Key, Kind, left, near, read, refused
 
 _COUNT, _WORD, _SWITCH = Kind.COUNT, Kind.WORD, Kind.SWITCH
 _MISSPELT = left("MQSim does not read this name, and neither does nandlab")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from nandlab.errors import NandlabError
-from nandlab.mqsim.device import PART_FILE, Shape, part_text, settings_of, shape_of
-from nandlab.mqsim.key import SYNTHETIC, TRACE
-from nandlab.mqsim.sections import DeviceFile, Section
+from nandlab.mqsim_files.device import PART_FILE, Shape, part_text, settings_of, shape_of
+from nandlab.mqsim_files.key import SYNTHETIC, TRACE
+from nandlab.mqsim_files.sections import DeviceFile, Section
 
 SECTOR_BYTES = 512
 
@@ -43,6 +43,8 @@ class Scenario:
     preconditioned: bool
     reached_bytes: int
     """Bytes that all flows can reach: those at the end of the device."""
+    empty_pages: int
+    """Pages that MQSim's empty device takes before it cleans; 0 if it is not empty."""
     requests_max: int
     """Requests of each flow that has a time and no number."""
 
@@ -75,17 +77,38 @@ def scenario_of(number: int, file: DeviceFile, flows: Sequence[Section]) -> Scen
     if flows[0].name == SYNTHETIC:
         _check_jobs(flows, reached * page_bytes // len(flows))
         seed += sum(flow.count("Seed") for flow in flows)
+    empty_pages = 0
+    settings = settings_of(file, flows, shape, PART_FILE, filled * page_bytes)
+    if not preconditioned:
+        low_water = int(file.device.share("GC_Exec_Threshold") * shape.blocks)
+        dies = shape.channels * shape.dies_per_channel
+        empty_pages = dies * (shape.blocks - low_water) * shape.pages_per_block
+        # A study of jobs begins on a device that cleans, where MQSim's is empty.
+        settings["cleaning.takes_time"] = _pages_asked(shape, flows) > empty_pages
     return Scenario(
         number=number,
         flows=flows,
         shape=shape,
-        settings=settings_of(file, flows, shape, PART_FILE, filled * page_bytes),
+        settings=settings,
         part=part_text(file),
         seed=seed,
         preconditioned=preconditioned,
         reached_bytes=reached * page_bytes,
+        empty_pages=empty_pages,
         requests_max=REQUESTS_MAX // len(flows),
     )
+
+
+def _pages_asked(shape: Shape, flows: Sequence[Section]) -> int:
+    """Pages that flows will write, as far as their number is known before they run."""
+    pages = 0
+    for flow in flows:
+        if flow.name == SYNTHETIC and not flow.count("Stop_Time"):
+            size_bytes = flow.count("Average_Request_Size") * SECTOR_BYTES
+            writes = flow.count("Total_Requests_To_Generate")
+            writes = writes * (100 - flow.count("Read_Percentage")) // 100
+            pages += writes * -(-size_bytes // shape.page_bytes)
+    return pages
 
 
 def _mapped_share(shape: Shape, flows: Sequence[Section]) -> float:

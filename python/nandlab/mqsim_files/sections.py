@@ -7,9 +7,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from nandlab.errors import NandlabError
-from nandlab.mqsim.key import DEVICE, FLASH, HOST, SYNTHETIC, TRACE, Fate, Key, Kind
-from nandlab.mqsim.keys import keys_of
-from nandlab.mqsim.xml_files import Element, read_xml
+from nandlab.mqsim_files.key import DEVICE, FLASH, HOST, SYNTHETIC, TRACE, Fate, Key, Kind
+from nandlab.mqsim_files.keys import keys_of
+from nandlab.mqsim_files.xml_files import Element, read_xml
 from nandlab.suggest import did_you_mean
 
 _LIST_MAX = 4_096
