@@ -67,7 +67,7 @@ def fio(
         precondition: Write before the jobs: fill (every page once), or random:PERCENT (fill, then
             so many percent of the pages at random).
         seed: Set the seed of the preconditioning and of the jobs.
-        most_requests: End each group of jobs after this many requests. Without it: refuse a group
+        most_requests: Stop each group of jobs after this many requests. Without it: refuse a group
             that makes more than 2,000,000.
         form: Write the report in this form of fio.
         logs: Write the logs that the job file asks for into this folder. Without it: write none.

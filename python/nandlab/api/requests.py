@@ -104,9 +104,8 @@ def replay(
         device: Replay on this device: a name (see `nandlab list devices`) or a device file.
         scheduler: Use this scheduler (see `nandlab list schedulers`), or several between commas.
             Without it: noop. Needs --device.
-        precondition: Write before the trace: none, fill (every page once), random:PERCENT (fill,
-            then so many percent of the pages at random) or steady (fill, then random writes until
-            write amplification changes by less than 1 %). Without it: steady. Needs --device.
+        precondition: Write this before the trace: none, fill, random:PERCENT or steady (see
+            docs/commands.md). Without it: steady. Needs --device.
         speed: Replay this many times as fast. Without it: 1. Needs --device.
         closed_loop: Ignore the times of the trace: keep --queue-depth requests outstanding. Needs
             --device.

@@ -17,7 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "replay": (
         "requests:replay",
-        "Replay a trace on a translation layer and count chip operations.",
+        "Replay a trace: count a chip's operations, or measure latencies on a device.",
     ),
     "fio": ("fio:fio", "Run a job file of fio on a simulated device."),
     "mqsim": ("mqsim:mqsim", "Run the flows of MQSim's own files on nandlab's devices."),

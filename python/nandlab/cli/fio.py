@@ -45,7 +45,7 @@ def fio(
     seed
         Set the seed of the preconditioning and of the jobs.
     most_requests
-        End each group of jobs after this many requests. Without it: refuse a group that makes more
+        Stop each group of jobs after this many requests. Without it: refuse a group that makes more
         than 2,000,000.
     logs
         Write the logs that the job file asks for into this folder. Without it: write none.

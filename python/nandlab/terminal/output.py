@@ -11,7 +11,8 @@ _PIPE_WIDTH = 120
 
 def text_width() -> int:
     """Columns of the terminal on standard output; in a pipe a fixed number."""
-    if not sys.stdout.isatty():
+    # None where standard output was closed before the program began.
+    if sys.stdout is None or not sys.stdout.isatty():
         return _PIPE_WIDTH
     from shutil import get_terminal_size
 

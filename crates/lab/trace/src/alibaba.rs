@@ -30,6 +30,7 @@ const MICROSECOND_NS: u64 = 1000;
 pub(crate) fn detect(head: &Head) -> Match {
     head.certain_if_most(|line| {
         exactly::<5>(line.split(',').map(str::trim)).is_ok_and(|fields| {
+            // SPC has five fields too, with the operation fourth.
             operation(fields[1]).is_ok()
                 && integer::<u32>("device", fields[0]).is_ok()
                 && integer::<u64>("timestamp", fields[4]).is_ok()
@@ -47,6 +48,7 @@ impl LineParser for Parser {
         _notes: &mut Notes,
     ) -> Result<Line, Fault> {
         let [device, kind, offset, length, time] = exactly(line.split(',').map(str::trim))?;
+        // The disks are not kept apart here: an option chooses one, as for all formats with devices.
         let arrival_ns = scaled("timestamp", integer("timestamp", time)?, MICROSECOND_NS)?;
         let (offset, length) = (integer("offset", offset)?, integer("length", length)?);
         records.push(Record {

@@ -139,9 +139,11 @@ impl LineParser for Parser {
             .checked_add(BEFORE_NS)
             .ok_or_else(|| Fault::malformed("the time is too large"))?;
         let latency_ns = decimal_ns("latency", words[words.len() - 1], MILLISECOND_DIGITS)?;
+        // `LAT(ms)` is from issue to completion; what was queued before (`QUE(ms)`) is the scheduler's.
         let arrival_ns = end_ns.saturating_sub(latency_ns);
         let (offset, length) = (sector_address("sector", sector)?, integer("bytes", bytes)?);
         let held = (self.device(disk), is_write, offset, length, latency_ns);
+        // By number where arrivals are equal: the order of the file then decides.
         self.held.push(Reverse((arrival_ns, self.number, held)));
         self.number += 1;
         self.release(end_ns.saturating_sub(WINDOW_NS), records);

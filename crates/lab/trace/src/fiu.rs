@@ -48,6 +48,7 @@ impl LineParser for Parser {
         if !is_digest(digest) {
             return Err(Fault::malformed("the last field is no MD5 digest"));
         }
+        // As blktrace numbers devices, so that both name one alike.
         let device = device_number(major, minor)?;
         let arrival_ns = integer("timestamp", time)?;
         let (offset, length) = (sector_address("lba", lba)?, sector_length("size", size)?);

@@ -28,6 +28,7 @@ impl<const N: usize> FixedRecords<N> {
     fn next(&mut self) -> Result<Option<[u8; N]>, Fault> {
         let mut bytes = [0; N];
         let mut filled = 0;
+        // A pipe may give a record in pieces.
         while filled < N {
             match self.input.read(&mut bytes[filled..]) {
                 Ok(0) if filled == 0 => return Ok(None),

@@ -90,6 +90,7 @@ impl LineParser for Parser {
         let Some((time, event, body)) = parts(line) else {
             return Err(Fault::malformed("the line has no time and event"));
         };
+        // Traces of phones hold events of many other kinds.
         let Some((_, moment)) = EVENTS.iter().find(|(name, _)| *name == event) else {
             return Ok(Line::Parsed);
         };
@@ -103,6 +104,7 @@ impl LineParser for Parser {
             .ok_or_else(|| Fault::malformed("the device is not major,minor"))?;
         let device = device_number(major, minor)?;
         let mut category = category_of(next("kind")?)?;
+        // Completions and bios have no bytes (`block_rq_completion`, `block_bio_queue`).
         if *moment == Moment::Issue {
             integer::<u64>("bytes", next("bytes")?)?;
         }

@@ -90,6 +90,7 @@ impl LineParser for Parser {
             let found = fields.len();
             return Err(Fault::malformed(format!("expected {columns} fields and found {found}")));
         }
+        // Hexadecimal without a prefix, as the sample has it: 28 is READ (10).
         let operation = match operation {
             Some(at) => operation_of(hexadecimal("operation", fields[at])?),
             None => Some(Operation::Read),

@@ -47,6 +47,7 @@ pub(crate) fn detect(head: &Head) -> Match {
         let time = u32::from_le_bytes(field(bytes, 0));
         let length = u32::from_le_bytes(field(bytes, 12));
         let next = i64::from_le_bytes(field(bytes, 16));
+        // libCacheSim writes requests in the order of time.
         let in_order = time >= last;
         last = time;
         // Numbers of requests begin at 1; the greatest number stands for none as -1 does.

@@ -38,6 +38,7 @@ const HEADER: &str = "Timestamp,Response,IOType,LUN,Offset,Size";
 /// The header, or six fields the third of which is a letter.
 pub(crate) fn detect(head: &Head) -> Match {
     head.certain_if_most(|line| {
+        // A blank kind fits too many other tables to speak for this one.
         line == HEADER
             || exactly::<6>(line.split(','))
                 .is_ok_and(|fields| operation(fields[2]).is_ok_and(|kind| kind.is_some()))
@@ -61,6 +62,7 @@ impl LineParser for Parser {
             notes.unanswered += 1;
             return Ok(Line::Parsed);
         };
+        // As a decimal: a float of seconds since 1970 keeps no nanoseconds.
         let arrival_ns = decimal_ns("timestamp", time, SECOND_DIGITS)?;
         let (offset, size) = (integer("offset", offset)?, integer("size", size)?);
         records.push(Record {

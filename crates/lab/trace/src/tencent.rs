@@ -53,6 +53,7 @@ impl LineParser for Parser {
         _notes: &mut Notes,
     ) -> Result<Line, Fault> {
         let [time, offset, size, kind, volume] = exactly(line.split(',').map(str::trim))?;
+        // All requests of a second arrive at its beginning, in the order of the file: nothing is made up.
         let arrival_ns = scaled("timestamp", integer("timestamp", time)?, SECOND_NS)?;
         let (offset, size) = (sector_address("offset", offset)?, sector_length("size", size)?);
         records.push(Record {

@@ -37,6 +37,7 @@ const LOOKED_AT: usize = 2;
 /// The form of the trace: that of its first two records, form 2 tried first as libCacheSim does.
 fn form(bytes: &[u8]) -> Option<u8> {
     let is = |form: u8, length: usize, command_at: usize| {
+        // Two records: one alone may agree by chance.
         let mut records = bytes.chunks_exact(length).take(LOOKED_AT).peekable();
         records.peek().is_some()
             && records.all(|record| {
