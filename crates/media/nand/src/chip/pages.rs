@@ -228,9 +228,15 @@ impl PageStates {
             list as u32
         });
         let start = list as usize * pages;
-        for page in 0..self.pages_per_block {
-            self.lists[start + page as usize] = self.state(PageAddress::new(number, page));
+        let block = self.blocks[number as usize];
+        let (run, rest) = self.lists[start..start + pages].split_at_mut(usize::from(block.pages));
+        // Layers that write blocks in turn list each of them after every erase: what is erased is filled
+        // at once, and a run is hardly ever longer than a page then.
+        for (page, place) in (0..).zip(run) {
+            let sequence_low = block.first.wrapping_add(page);
+            *place = Listed { sequence_low, meta: block.meta, programs: WHOLE_PROGRAM };
         }
+        rest.fill(Listed::ERASED);
         self.blocks[number as usize] = Block { first: list, meta: 0, pages: LISTED };
         start
     }
