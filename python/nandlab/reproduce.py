@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nandlab import engine
-from nandlab.cli import heedful
+from nandlab.cli import EXIT_NO_READER, heedful
 from nandlab.errors import NandlabError
 from nandlab.interruption import received
 from nandlab.present.front import write_index
@@ -17,6 +17,7 @@ from nandlab.study_files import shipped_studies
 from nandlab.study_runs import RunRequest, run
 from nandlab.terminal.output import print_text
 from nandlab.terminal.progress import progress_bar
+from nandlab.terminal.streams import prepare_streams, silence
 
 
 def reproduce(out: Path, *, full: bool, jobs: int | None = None) -> int:
@@ -55,10 +56,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
 
     def work() -> int:
+        prepare_streams()
         try:
-            return reproduce(given.out, full=given.full, jobs=given.jobs)
+            code = reproduce(given.out, full=given.full, jobs=given.jobs)
+            sys.stdout.flush()
+            return code
         except NandlabError as error:
             print(f"nandlab: error: {error}", file=sys.stderr)
+            return 2
+        except BrokenPipeError:
+            # Python flushes standard output at exit and would report the closed pipe again.
+            silence(sys.stdout)
+            return EXIT_NO_READER
+        except OSError as error:
+            place = error.filename or "standard output"
+            print(f"nandlab: error: {place}: {error.strerror or error}", file=sys.stderr)
+            silence(sys.stdout)
             return 2
 
     return heedful(work, is_process=arguments is None)
