@@ -20,7 +20,7 @@ from nandlab.vm import (
 from nandlab.vm import machine as machine_module
 from nandlab.vm import programs as programs_module
 from nandlab.vm.initramfs import Archive
-from nandlab.vm.kernels import extract_vmlinux, newest_release
+from nandlab.vm.kernels import extract_vmlinux, newest_release, rename_unless_there
 from nandlab.vm.machine import init_script, qemu_command
 from nandlab.vm.programs import MACHINE_PROGRAMS
 
@@ -169,3 +169,16 @@ def test_an_unknown_module_is_refused_before_the_boot(tmp_path: Path) -> None:
     contents = Contents(modules=("no_such_module",))
     with pytest.raises(VmUnavailable, match="has no module no_such_module"):
         run_machine(Machine(kernel, "true", DEADLINE_S, contents), tmp_path)
+
+
+def test_a_kernel_that_another_process_unpacked_first_is_taken(tmp_path: Path) -> None:
+    mine, first, target = (tmp_path / name for name in ("mine", "first", "6.1.0"))
+    for folder in (mine, first):
+        folder.mkdir()
+        (folder / "owner").write_text(folder.name)
+    rename_unless_there(first, target)
+    rename_unless_there(mine, target)
+    assert (target / "owner").read_text() == "first"
+    assert mine.is_dir()
+    with pytest.raises(FileNotFoundError):
+        rename_unless_there(tmp_path / "missing", tmp_path / "6.12.0")

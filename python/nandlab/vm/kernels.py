@@ -1,5 +1,6 @@
 """Stock Debian kernels: found with apt, unpacked into a cache, ready for a direct boot."""
 
+import errno
 import json
 import lzma
 import os
@@ -101,8 +102,20 @@ def _fetch(release: str, cache: Path) -> Kernel:
         (tree / "vmlinux").write_bytes(extract_vmlinux(image))
         record = {"release": release, "package_version": version}
         (tree / "kernel.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
-        tree.rename(cache / release)
+        rename_unless_there(tree, cache / release)
     return _load(cache / release)
+
+
+def rename_unless_there(tree: Path, target: Path) -> None:
+    """Gives a folder its name in the cache, unless another process was first.
+
+    What the other one unpacked is whole, since it got its name in the same way.
+    """
+    try:
+        tree.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
 
 
 def _load(tree: Path) -> Kernel:

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from nandlab.vm import children
-from nandlab.vm.kernels import Kernel, call, download
+from nandlab.vm.kernels import Kernel, call, download, rename_unless_there
 from nandlab.vm.programs import VmUnavailable, require_programs
 
 BUILD_PROGRAMS = ("gcc-12", "make")
@@ -95,4 +95,4 @@ def _fetch(kernel: Kernel, root: Path) -> None:
             members = (member for member in source if wanted.match(member.name))
             source.extractall(tarball.parent, members, filter="data")
         tarball.unlink()
-        tree.rename(root)
+        rename_unless_there(tree, root)
