@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars
 
 _PPM = 1_000_000
-"""Of the time of a trace: as fine as a speed is told."""
+"""Millionths of the time of a trace: the precision of a speed."""
 
 _SPEED_MAX = 1_000_000
 _PERCENTILES = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns")

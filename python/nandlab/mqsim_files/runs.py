@@ -23,7 +23,7 @@ from nandlab.mqsim_files.sections import (
 
 
 class StoppedError(Exception):
-    """Somebody asked to stop; what was finished is in the answer of the runs before."""
+    """The call was asked to stop. What was finished is in the answer of the runs before."""
 
 
 def read_files(ssdconfig: str | Path, workload: str | Path) -> tuple[DeviceFile, list[Scenario]]:
@@ -78,7 +78,7 @@ def run_scenario(scenario: Scenario, workload: Path, progress: Progress) -> dict
                 return _replayed(scenario, workload, folder)
             return _run_jobs(scenario, folder, progress)
         except NandlabError as error:
-            # The engine names files that nobody has seen.
+            # The engine names files of this call, which the caller has not seen.
             told = str(error).replace(f"{folder}/", "")
             if told == str(error) and "nvme-ssd" not in told:
                 raise

@@ -7,10 +7,6 @@
 //! `usize`. `PAGE_BYTES_U64` and `SECTOR_BYTES_U64` calculate with offsets in files and devices, which may be
 //! larger than the memory of the machine that simulates. Indices and offsets are `u64` throughout.
 
-mod shared_page;
-
-pub use shared_page::{PageHolder, SharedPage, zeros};
-
 /// Binary digits of an offset within a page (`PAGE_SHIFT` of `asm/page.h`).
 const PAGE_SHIFT: u32 = 12;
 

@@ -42,9 +42,9 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use study::{AddressRule, Replay};
+use study::Replay;
 use timed_device::TimedDevice;
-use trace::{Operation, Record, TraceWriter};
+use trace::{AddressRule, Operation, Record, TraceWriter};
 use ubifs_speed::UbifsSpeed;
 
 /// Counts the bytes in use.

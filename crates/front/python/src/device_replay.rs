@@ -1,8 +1,8 @@
 //! `nandlab replay --device`: a trace through schedulers and devices in simulated time.
 
 use crate::boundary::interruptible;
-use crate::{Options, failed};
-use device_replay::{Pace, PastTheEnd, Preconditioning, ReplayOptions, Stacks};
+use crate::{Options, address_rule, failed};
+use device_replay::{Pace, Preconditioning, ReplayOptions, Stacks};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
@@ -26,15 +26,6 @@ struct Arguments {
     nr_requests: u32,
     timeline: Option<PathBuf>,
     seed: u64,
-}
-
-fn past_the_end(name: &str) -> PyResult<PastTheEnd> {
-    match name {
-        "error" => Ok(PastTheEnd::Error),
-        "modulo" => Ok(PastTheEnd::Modulo),
-        "clip" => Ok(PastTheEnd::Clip),
-        other => Err(failed(format!("--address: `{other}` is none of error, modulo, clip"))),
-    }
 }
 
 /// Replays a trace on each layer under each scheduler; the answer holds the conditions and a list of runs.
@@ -61,7 +52,7 @@ pub(crate) fn replay_on_device(
         trace: trace_path.clone(),
         reading,
         pace,
-        past_the_end: past_the_end(&given.address)?,
+        address: address_rule(&given.address)?,
         nr_requests: given.nr_requests,
         timeline: given.timeline,
         seed: given.seed,

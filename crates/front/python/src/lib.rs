@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use study::{AddressRule, DeviceOptions, ExplainOptions, ReplayOptions};
+use study::{DeviceOptions, ExplainOptions, ReplayOptions};
 
 create_exception!(
     nandlab._native,
@@ -250,6 +250,12 @@ fn rows_json(rows: &study::Rows) -> Vec<serde_json::Value> {
         .collect()
 }
 
+/// The rule that `--address` names.
+fn address_rule(name: &str) -> PyResult<trace::AddressRule> {
+    trace::AddressRule::from_name(name)
+        .ok_or_else(|| failed(format!("--address: `{name}` is none of error, modulo, clip")))
+}
+
 /// Replays a trace on one device.
 #[pyfunction]
 fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResult<String> {
@@ -258,9 +264,7 @@ fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResu
     let replay_options = ReplayOptions {
         device: options.device()?,
         trace: options.trace()?,
-        address: AddressRule::from_name(address).ok_or_else(|| {
-            failed(format!("--address: `{address}` is none of error, modulo, clip"))
-        })?,
+        address: address_rule(address)?,
         fills_first: options.fill,
         warm_up_passes: options.passes.unwrap_or(1).saturating_sub(1),
         service_times: true,

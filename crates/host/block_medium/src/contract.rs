@@ -1,11 +1,11 @@
 //! The block device under a file system, as the file system sees it.
 
+use shared_page::SharedPage;
 use std::future::{Future, ready};
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use thiserror::Error;
-use units::SharedPage;
 
 /// A read or write failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

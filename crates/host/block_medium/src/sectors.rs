@@ -1,9 +1,10 @@
 //! The bytes of a block device whose model only keeps time.
 
+use shared_page::{PageHolder, SharedPage};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
-use units::{PAGE_BYTES, PAGE_SECTORS, PageHolder, SharedPage, sector_of_page};
+use units::{PAGE_BYTES, PAGE_SECTORS, sector_of_page};
 
 /// Bytes of a sector.
 const SECTOR_BYTES: usize = units::SECTOR_BYTES;

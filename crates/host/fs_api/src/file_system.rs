@@ -2,10 +2,10 @@
 
 use crate::{Attributes, Changes, Errno, FileType, SpaceUse, Time};
 use process::Process;
+use shared_page::SharedPage;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
-use units::SharedPage;
 
 /// Number of an inode, as the file system counts them.
 pub type InodeNumber = u64;
@@ -66,10 +66,7 @@ pub trait CachedPages {
 
     /// A page that is there, to be held without a copy: a later change in memory does not reach it. None if
     /// it is not there, or cannot be shared.
-    fn shared(&self, inode: InodeNumber, page: u64) -> Option<Rc<SharedPage>> {
-        let _ = (inode, page);
-        None
-    }
+    fn shared(&self, inode: InodeNumber, page: u64) -> Option<Rc<SharedPage>>;
 
     /// Keeps a page that was read from the medium; nothing happens if the page is there.
     fn put(&self, inode: InodeNumber, page: u64, bytes: &[u8; crate::PAGE_BYTES]);

@@ -16,7 +16,7 @@ pub use file_system::{
     NewInode, PageRun,
 };
 pub use finding::{Finding, Place, Severity};
-pub use units::SharedPage;
+pub use shared_page::SharedPage;
 
 /// Bytes of a page of the host's memory: the unit in which file data is read and written.
 pub const PAGE_BYTES: usize = units::PAGE_BYTES;

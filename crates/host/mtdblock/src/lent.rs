@@ -6,12 +6,13 @@
 
 use mtd::Mtd;
 use nand::PageAddress;
+use shared_page::{PageHolder, SharedPage};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
-use units::{PAGE_BYTES, PageHolder, SharedPage, page_start};
+use units::{PAGE_BYTES, page_start};
 
-/// The place of a page on the device, and who has it in memory.
+/// The place of a page on the device, and the page in memory.
 type PlacedPage = (u64, Weak<SharedPage>);
 
 /// Pages of the device that pages in memory are known to equal, or to equal soon.
@@ -49,7 +50,7 @@ impl LentPages {
         }
     }
 
-    /// The block was programmed. Pages that are not the same any more, or that nobody has, are forgotten.
+    /// The block was programmed. Pages whose bytes differ by now, or that have left memory, are forgotten.
     pub(crate) fn lend(self: &Rc<Self>, block: u32) {
         let mut pages = self.pages.borrow_mut();
         let Some(of_block) = pages.get_mut(&block) else { return };

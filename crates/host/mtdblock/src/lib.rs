@@ -16,10 +16,10 @@ use block::{Part, ServedDevice, Serving};
 use device::{Command, DeviceError, Operation};
 use lent::LentPages;
 use mtd::Mtd;
+use shared_page::SharedPage;
 use sim::{Cpus, Lock, Sim};
 use std::cell::Cell;
 use std::rc::Rc;
-use units::SharedPage;
 
 /// Bytes of a sector (`blksize` of the translation layer).
 pub const SECTOR_BYTES: usize = units::SECTOR_BYTES;

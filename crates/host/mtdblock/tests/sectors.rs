@@ -6,11 +6,11 @@ use mtdblock::MtdBlock;
 use nand::{Chip, FaultSettings, Storage, find_part};
 use random::Stream;
 use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
+use shared_page::SharedPage;
 use sim::{Cpus, RunEnd, Sim, Simulation};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use units::SharedPage;
 
 const BLOCKS: u32 = 16;
 const SECTORS_PER_BLOCK: u64 = 256;

@@ -1,7 +1,7 @@
 //! The memory that pages stand in, and the order in which it is given up.
 
+use shared_page::SharedPage;
 use std::rc::Rc;
-use units::SharedPage;
 
 const NIL: u32 = u32::MAX;
 

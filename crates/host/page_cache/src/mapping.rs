@@ -9,10 +9,10 @@ use crate::page_tree::Tag;
 use crate::read_ahead::{ReadAhead, Request};
 use crate::{FileError, PAGE_BYTES, PageCache, Process};
 use process::run_as;
+use shared_page::SharedPage;
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
-use units::SharedPage;
 
 /// A file in the page cache. Clones are the same file.
 #[derive(Clone)]

@@ -12,12 +12,12 @@ use crate::{FileError, PAGE_BYTES, Process};
 use board::Board;
 use process::run_as;
 use rustc_hash::FxHashMap;
+use shared_page::SharedPage;
 use sim::{Cpus, Sim, WaitQueue};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use units::SharedPage;
 
 /// Queues that waiters for pages share, as the kernel's hashed wait queues of a zone.
 // A queue for each page would cost more than it saves; waiters of other pages look again and sleep
@@ -505,7 +505,7 @@ impl CacheState {
         if self.spare.is_empty() {
             // No more than there are already, so that few pages take little.
             let count = self.frames.len().clamp(1, PAGES_AT_ONCE);
-            self.spare.extend((0..count).map(|_| units::zeros()));
+            self.spare.extend((0..count).map(|_| shared_page::zeros()));
         }
         SharedPage::with_own(self.spare.pop().expect("it was filled"))
     }

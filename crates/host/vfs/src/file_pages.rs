@@ -51,7 +51,7 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         Box::pin(async move {
             let file_system = match self.mounted() {
                 Ok(file_system) => file_system,
-                // The readers that wait are told.
+                // A page that is not read would keep its readers waiting for ever.
                 Err(gone) => return mapping.end_read(pages, Err(gone)),
             };
             let at_once = file_system.pages_at_once();
@@ -81,7 +81,7 @@ impl<F: FileSystem + 'static> Backing for FilePages<F> {
         Box::pin(async move {
             let file_system = match self.mounted() {
                 Ok(file_system) => file_system,
-                // Also then the pages leave write-back: whoever waits for them would wait for ever.
+                // The pages leave write-back all the same: `sync` and `fsync` wait for that.
                 Err(gone) => return mapping.end_write(pages, Err(gone)),
             };
             let count = pages.end - pages.start;

@@ -58,6 +58,7 @@ pub(crate) struct BandSums {
 
 impl Default for Account {
     fn default() -> Self {
+        // As many as 64 bits have: a backlog may last for days of simulated time.
         let steps = vec![Step::default(); ((64 - STEP_BITS as usize) + 1) << STEP_BITS];
         Self { latencies: Latencies::default(), steps }
     }
@@ -79,11 +80,13 @@ fn parts_of(times: &BioTimes) -> [u64; PART_COUNT] {
         times.complete_ns - times.insert_ns,
         times.start_ns.max(times.insert_ns) - times.insert_ns,
     );
+    // Each part takes what is left at most, so that the sum is exact whatever the device says.
     let mut take = |ns: u64| {
         let taken = ns.min(left_ns);
         left_ns -= taken;
         taken
     };
+    // Cleaning first: it explains more than the command that happened to cause it.
     let cleaning = take(wait.cleaning_ns);
     let reads = take(wait.reads_ns);
     let writes = take(wait.writes_ns);
@@ -118,6 +121,7 @@ impl Account {
             .collect();
         let mut seen = 0;
         for step in &self.steps {
+            // Steps are not divided between bands: the place in a step is not known.
             let band = ends.iter().take_while(|end| seen >= **end).count();
             bands[band].requests += step.requests;
             for (sum, part) in bands[band].parts_ns.iter_mut().zip(step.parts_ns) {

@@ -15,7 +15,7 @@ mod stack;
 mod tracks;
 
 pub use account::{BAND_NAMES, PARTS};
-pub use options::{Pace, PastTheEnd, ReplayOptions};
+pub use options::{Pace, ReplayOptions};
 pub use outcome::{Band, LatencySummary, Outcome, SizeClass, Wear};
 pub use player::{ReplayError, replay};
 pub use stack::{Preconditioning, Run, StackError, Stacks, device_of, replay_all};

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use std::path::PathBuf;
+use trace::AddressRule;
 
 /// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -19,19 +20,6 @@ pub enum Pace {
     },
 }
 
-/// What becomes of a request that lies past the end of the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PastTheEnd {
-    /// The replay stops.
-    #[default]
-    Error,
-    /// It wraps around at the end of the device.
-    Modulo,
-    /// What lies past the end is left out.
-    Clip,
-}
-
 /// A trace, and how it is sent.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
@@ -42,7 +30,7 @@ pub struct ReplayOptions {
     /// When requests are sent.
     pub pace: Pace,
     /// Addresses past the end.
-    pub past_the_end: PastTheEnd,
+    pub address: AddressRule,
     /// Requests that the block layer holds, a direction (`/sys/block/*/queue/nr_requests`).
     pub nr_requests: u32,
     /// File that takes a timeline of requests and dies.

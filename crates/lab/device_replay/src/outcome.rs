@@ -160,6 +160,7 @@ impl Outcome {
         let seconds = watch.end_ns.max(1) as f64 / 1e9;
         let [reads, writes] = [0, 1].map(|kind| &watch.accounts[kind].latencies);
         let requests_in = counted.sent.iter().sum();
+        // Counted apart from what was sent: where the requests end, and where they begin.
         let requests_out = reads.count() + writes.count() + watch.flushes.count();
         assert_eq!(requests_in, requests_out, "every request that went in comes out");
         let kinds = [("read", reads), ("write", writes), ("flush", &watch.flushes)];

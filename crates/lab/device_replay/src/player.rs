@@ -187,6 +187,7 @@ impl Player {
             self.last_due_ns.set(due_ns);
             self.send(&request, due_ns).await;
         }
+        // The queue and the device know no end of the trace: what was sent is waited for here.
         while self.outstanding.now.get() > 0 {
             self.outstanding.ended.wait().await;
         }
@@ -211,6 +212,7 @@ impl Player {
             pid: PID,
             direction,
             sync,
+            // Traces do not say whether a request is the last of a group (`REQ_IDLE`).
             noidle: false,
             class: Class::BestEffort,
             level: LEVEL,
@@ -270,6 +272,7 @@ pub fn replay(
         merging: true,
     };
     let elevator = Elevator::new(scheduler.0, scheduler.1, elevator_options);
+    // Synchronous and asynchronous requests have a limit each since 2.6.30, whatever the scheduler.
     let queue_options = QueueOptions {
         pool: PoolRules::PerSync,
         max_sectors: MAX_SECTORS,
@@ -293,7 +296,7 @@ pub fn replay(
     let player = Rc::new(Player {
         sim: sim.clone(),
         queue: queue.clone(),
-        source: RefCell::new(Source::new(reader, sectors, options.past_the_end)),
+        source: RefCell::new(Source::new(reader, sectors, options.address)),
         watch,
         outstanding,
         error: RefCell::default(),
@@ -304,6 +307,7 @@ pub fn replay(
     });
     let running = sim.spawn_named("replay", player.clone().run(options.pace));
     simulation.run();
+    // The trace may end with an error after a million requests: none of them is then an answer.
     if let Some(error) = player.error.take() {
         return Err(error);
     }

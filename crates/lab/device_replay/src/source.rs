@@ -1,9 +1,8 @@
 //! Requests of a trace on a device: records in order, addresses within the device.
 
-use crate::options::PastTheEnd;
 use crate::player::ReplayError;
 use device::SECTOR_BYTES;
-use trace::{Operation, Reader, Record};
+use trace::{AddressRule, Operation, Reader, Record};
 
 /// A request of the trace, in sectors of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,16 +37,16 @@ pub(crate) struct Source {
     batch: Vec<Record>,
     next: usize,
     sectors: u64,
-    past_the_end: PastTheEnd,
+    address: AddressRule,
     /// What is left of a request that wraps around the end.
     rest: Option<Request>,
     pub(crate) read: Read,
 }
 
 impl Source {
-    pub(crate) fn new(reader: Reader, sectors: u64, past_the_end: PastTheEnd) -> Self {
+    pub(crate) fn new(reader: Reader, sectors: u64, address: AddressRule) -> Self {
         let (batch, next, rest) = (Vec::new(), 0, None);
-        Self { reader, batch, next, sectors, past_the_end, rest, read: Read::default() }
+        Self { reader, batch, next, sectors, address, rest, read: Read::default() }
     }
 
     /// Format and notes of the trace.
@@ -61,6 +60,7 @@ impl Source {
             if let Some(rest) = self.rest.take() {
                 return Ok(Some(rest));
             }
+            // One batch at a time is in memory, however long the trace is.
             if self.next == self.batch.len() {
                 self.next = 0;
                 if !self.reader.next_batch(&mut self.batch)? {
@@ -83,6 +83,7 @@ impl Source {
         let end = end_bytes.div_ceil(SECTOR_BYTES);
         let is_whole = record.offset_bytes.is_multiple_of(SECTOR_BYTES)
             && end_bytes.is_multiple_of(SECTOR_BYTES);
+        // A device takes whole sectors; traces of files may address bytes.
         self.read.widened += u64::from(!is_whole);
         self.read.with_fua += u64::from(record.flags.contains(trace::Flags::FUA));
         let is_marked = record.flags.contains(trace::Flags::SYNC);
@@ -94,22 +95,23 @@ impl Source {
             sector,
             sectors: (end - sector) as u32,
         };
+        // A flush has no address, whatever stands in its fields.
         if record.operation == Operation::Flush || end <= self.sectors {
             return Ok(Some(request));
         }
-        match self.past_the_end {
-            PastTheEnd::Error => Err(ReplayError::PastTheEnd {
+        match self.address {
+            AddressRule::Error => Err(ReplayError::PastTheEnd {
                 number: self.read.records,
                 offset_bytes: record.offset_bytes,
                 length_bytes: record.length_bytes,
                 device_bytes: self.sectors * SECTOR_BYTES,
             }),
-            PastTheEnd::Clip => {
+            AddressRule::Clip => {
                 self.read.clipped += 1;
                 let sectors = self.sectors.saturating_sub(sector) as u32;
                 Ok((sectors > 0).then_some(Request { sectors, ..request }))
             }
-            PastTheEnd::Modulo => {
+            AddressRule::Modulo => {
                 let sector = sector % self.sectors;
                 // A request as long as the device is as much as can be addressed.
                 let sectors = u64::from(request.sectors).min(self.sectors);

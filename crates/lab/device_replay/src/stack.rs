@@ -7,7 +7,6 @@ use device::{BlockDevice, DeviceSpec, Fill, Precondition, SpecError, Steadiness}
 use sched::{SchedulerEntry, find_scheduler, scheduler_names};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
 use suggestion::hint;
 use thiserror::Error;
 
@@ -139,11 +138,7 @@ pub enum StackError {
 /// # Errors
 /// [`SpecError`] of a name that does not exist, or a file that cannot be read.
 pub fn device_of(stacks: &Stacks) -> Result<DeviceSpec, SpecError> {
-    let path = Path::new(&stacks.device);
-    // A name with the ending of a file is one, even if a preset is called so.
-    let is_file = path.extension().is_some_and(|extension| extension == "toml");
-    let mut spec =
-        if is_file { DeviceSpec::load(path)? } else { device::find_device(&stacks.device)? };
+    let mut spec = device::find_or_load(&stacks.device)?;
     for (key, value) in &stacks.changes {
         spec.set(key, value)?;
     }
@@ -206,6 +201,7 @@ pub fn replay_all(options: &ReplayOptions, stacks: &Stacks) -> Result<Vec<Run>, 
         return Err(StackError::OneTimeline { stacks: count });
     }
     let mut runs = Vec::new();
+    // A device is prepared once for each layer: to fill it takes longer than most traces.
     for spec in &specs {
         let (device, steadiness) = prepared(spec, stacks.preconditioning, options.seed)?;
         for scheduler in &schedulers {

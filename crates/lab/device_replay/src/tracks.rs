@@ -45,6 +45,7 @@ impl Tracks {
     }
 
     fn die(&mut self, activity: &Activity) -> io::Result<()> {
+        // Dies are named when they first do something: the device does not say how many it has.
         while self.die.len() <= activity.die as usize {
             let name = format!("die {}", self.die.len());
             self.die.push(self.timeline.track(&name, Some(self.dies))?);
@@ -61,6 +62,7 @@ impl Tracks {
 
     /// A request with its parts, one behind the other: limit of requests, plug, scheduler, device.
     fn request(&mut self, times: &BioTimes) -> io::Result<()> {
+        // Requests overlap, and slices of a track must not.
         let lane = self.requests.lane(&mut self.timeline, times.queue_ns, times.complete_ns)?;
         let kind = match times.bio.direction {
             _ if times.bio.sectors == 0 => "flush",

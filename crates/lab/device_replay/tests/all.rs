@@ -1,11 +1,12 @@
 //! Replays whose sums are known by hand: a device of constant time, one command at a time.
 
 use device::{ConstantDevice, SECTOR_BYTES};
-use device_replay::{Outcome, Pace, PastTheEnd, ReplayError, ReplayOptions, replay};
+use device_replay::{Outcome, Pace, ReplayError, ReplayOptions, replay};
 use sched::find_scheduler;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use trace::AddressRule;
 
 /// Time of every command.
 const SERVICE_NS: u64 = 100_000;
@@ -27,7 +28,7 @@ fn options(trace: PathBuf, pace: Pace) -> ReplayOptions {
         trace,
         reading: trace::Options::default(),
         pace,
-        past_the_end: PastTheEnd::Error,
+        address: AddressRule::Error,
         nr_requests: 128,
         timeline: None,
         seed: 1,
@@ -103,13 +104,13 @@ fn waiting_for_a_request_of_the_pool_is_part_of_the_latency() {
 fn addresses_past_the_end_are_refused_wrapped_or_clipped() {
     let end = DEVICE_SECTORS;
     let path = trace("end", &[(0, "Read", end - 4, 8), (9, "Read", end + 16, 8)]);
-    let with = |past_the_end| play(&ReplayOptions { past_the_end, ..options(path.clone(), OPEN) });
-    let refused = with(PastTheEnd::Error).expect_err("past the end").to_string();
+    let with = |address| play(&ReplayOptions { address, ..options(path.clone(), OPEN) });
+    let refused = with(AddressRule::Error).expect_err("past the end").to_string();
     assert!(
         refused.starts_with("request 1: 4096 bytes at byte 536868864 lie past the end"),
         "{refused}"
     );
-    let wrapped = with(PastTheEnd::Modulo).expect("a replay");
+    let wrapped = with(AddressRule::Modulo).expect("a replay");
     assert_eq!((wrapped.records, wrapped.requests_in), (2, 3));
     assert!(
         wrapped
@@ -117,7 +118,7 @@ fn addresses_past_the_end_are_refused_wrapped_or_clipped() {
             .iter()
             .any(|note| note.starts_with("1 request past the end of the device: sent as two"))
     );
-    let clipped = with(PastTheEnd::Clip).expect("a replay");
+    let clipped = with(AddressRule::Clip).expect("a replay");
     assert_eq!((clipped.records, clipped.requests_in), (2, 1));
     assert!(
         clipped

@@ -1,7 +1,6 @@
 //! Which block device a file system stands on.
 
-use device::{DeviceSpec, SpecError, find_device};
-use std::path::Path;
+use device::{DeviceSpec, SpecError, find_or_load};
 use std::sync::Arc;
 
 /// Name of the device that is made of the machine's raw NAND.
@@ -27,11 +26,7 @@ impl BlockDeviceChoice {
         if name == MTDBLOCK {
             return Ok(Self::MtdBlock);
         }
-        let path = Path::new(name);
-        // A name with the ending of a file is one, even if a preset is called so.
-        let is_file = path.extension().is_some_and(|extension| extension == "toml");
-        let spec = if is_file { DeviceSpec::load(path)? } else { find_device(name)? };
-        Ok(Self::Device(Arc::new(spec)))
+        Ok(Self::Device(Arc::new(find_or_load(name)?)))
     }
 
     /// Name of the device, as results show it.

@@ -10,12 +10,12 @@ use mtdblock::MtdBlock;
 use page_cache::queue_options;
 use process::Process;
 use sched::{Bio, Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings, find_scheduler};
+use shared_page::SharedPage;
 use sim::{Completion, Cpus, Sim};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use units::SharedPage;
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = units::SECTOR_BYTES_U64;

@@ -63,7 +63,7 @@ pub use matrix::{Axis, Run};
 pub use metric::Metric;
 pub use own_files::OwnFile;
 pub use raw_nand::Limits;
-pub use replay::{AddressRule, HostCounters, Replay};
+pub use replay::{HostCounters, Replay};
 pub use replay_metrics::device_metrics;
 pub use requests::{Request, Requests};
 pub use results::{Curve, Measurement, Row, Rows, StudyResults, Table};

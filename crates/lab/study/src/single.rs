@@ -4,11 +4,11 @@ use crate::StudyError;
 use crate::exact_times::{ExactTimes, ServiceTimeSummary};
 use crate::ftl_device::{DeviceOptions, build_device, resolve};
 use crate::metric::Metric;
-use crate::replay::{AddressRule, Replay};
+use crate::replay::Replay;
 use crate::replay_metrics::{device_metrics, shape};
 use crate::requests::describe_notes;
 use std::path::Path;
-use trace::{Columns, Options};
+use trace::{AddressRule, Columns, Options};
 
 /// Options of `nandlab replay`.
 #[derive(Clone, Debug, Default)]

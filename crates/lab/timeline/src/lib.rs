@@ -33,6 +33,7 @@ impl Timeline {
     /// # Errors
     /// What the system says of a file that cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
+        // Beside the target: a rename between file systems is none.
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(name);
@@ -133,6 +134,7 @@ impl Timeline {
 
     /// Writes the message as the only one of a packet.
     fn send(&mut self, at_ns: Option<u64>, field: u32) -> io::Result<()> {
+        // Messages are written from the inside out, since each begins with its length.
         self.packet.clear();
         if let Some(at_ns) = at_ns {
             wire::field(&mut self.packet, wire::PACKET_TIMESTAMP, at_ns);
@@ -197,6 +199,7 @@ impl Lanes {
         start_ns: u64,
         end_ns: u64,
     ) -> io::Result<Track> {
+        // The first that is free, so that a quiet trace has few tracks.
         let free = self.tracks.iter_mut().find(|(_, busy_until_ns)| *busy_until_ns <= start_ns);
         if let Some((track, busy_until_ns)) = free {
             *busy_until_ns = end_ns;

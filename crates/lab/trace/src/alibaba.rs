@@ -5,7 +5,7 @@
 
 use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::lines::{Line, LineParser, exactly};
+use crate::lines::{Line, LineParser, exactly, read_or_write};
 use crate::notes::Notes;
 use crate::number::{integer, scaled};
 use crate::record::{Operation, Record};
@@ -60,9 +60,5 @@ impl LineParser for Parser {
 }
 
 fn operation(kind: &str) -> Result<Operation, Fault> {
-    match kind {
-        "R" => Ok(Operation::Read),
-        "W" => Ok(Operation::Write),
-        _ => Err(Fault::malformed("the opcode is neither R nor W")),
-    }
+    read_or_write("opcode", kind, ["R", "W"])
 }

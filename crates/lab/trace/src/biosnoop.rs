@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use crate::contract::{FormatEntry, Head, Match, Opening, Source};
 use crate::error::{Fault, Kind};
-use crate::lines::{Line, LineParser};
+use crate::lines::{Line, LineParser, read_or_write};
 use crate::notes::Notes;
 use crate::number::{MILLISECOND_DIGITS, SECOND_DIGITS, decimal_ns, integer, sector_address};
 use crate::record::{Operation, Record};
@@ -81,7 +81,7 @@ struct Parser {
 }
 
 /// A record without its arrival, ordered in some fixed way.
-type Held = (u32, bool, u64, u32, u64);
+type Held = (u32, Operation, u64, u32, u64);
 
 impl Parser {
     fn device(&mut self, name: &str) -> u32 {
@@ -98,8 +98,7 @@ impl Parser {
             && *arrival_ns < until_ns
             && let Some(Reverse((arrival_ns, _, held))) = self.held.pop()
         {
-            let (device, is_write, offset_bytes, length_bytes, latency_ns) = held;
-            let operation = if is_write { Operation::Write } else { Operation::Read };
+            let (device, operation, offset_bytes, length_bytes, latency_ns) = held;
             let record = Record::new(arrival_ns, operation, offset_bytes, length_bytes);
             records.push(Record { device, latency_ns: Some(latency_ns), ..record });
         }
@@ -129,11 +128,7 @@ impl LineParser for Parser {
         let [_pid, disk, kind, sector, bytes, ..] = words[words.len() - behind..] else {
             return Err(Fault::malformed("the line is too short"));
         };
-        let is_write = match kind {
-            "R" => false,
-            "W" => true,
-            _ => return Err(Fault::malformed("the type is neither R nor W")),
-        };
+        let operation = read_or_write("type", kind, ["R", "W"])?;
         let end_ns = decimal_ns("time", words[0], SECOND_DIGITS)?;
         let end_ns = end_ns
             .checked_add(BEFORE_NS)
@@ -142,7 +137,7 @@ impl LineParser for Parser {
         // `LAT(ms)` is from issue to completion; what was queued before (`QUE(ms)`) is the scheduler's.
         let arrival_ns = end_ns.saturating_sub(latency_ns);
         let (offset, length) = (sector_address("sector", sector)?, integer("bytes", bytes)?);
-        let held = (self.device(disk), is_write, offset, length, latency_ns);
+        let held = (self.device(disk), operation, offset, length, latency_ns);
         // By number where arrivals are equal: the order of the file then decides.
         self.held.push(Reverse((arrival_ns, self.number, held)));
         self.number += 1;

@@ -6,7 +6,7 @@
 
 use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::lines::{Line, LineParser, exactly};
+use crate::lines::{Line, LineParser, exactly, read_or_write};
 use crate::notes::Notes;
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_address, sector_length};
 use crate::plain::Plain;
@@ -91,9 +91,5 @@ fn fields(line: &str) -> Result<[&str; 7], Fault> {
 }
 
 fn operation(request: &str) -> Result<Operation, Fault> {
-    match request {
-        "Read" => Ok(Operation::Read),
-        "Write" => Ok(Operation::Write),
-        _ => Err(Fault::malformed("the request is neither Read nor Write")),
-    }
+    read_or_write("request", request, ["Read", "Write"])
 }

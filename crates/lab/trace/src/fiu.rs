@@ -6,7 +6,7 @@
 use crate::blkparse::device_number;
 use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::lines::{Line, LineParser};
+use crate::lines::{Line, LineParser, read_or_write};
 use crate::notes::Notes;
 use crate::number::{integer, sector_address, sector_length};
 use crate::record::{Operation, Record};
@@ -72,9 +72,5 @@ fn is_digest(text: &str) -> bool {
 }
 
 fn operation(kind: &str) -> Result<Operation, Fault> {
-    match kind {
-        "R" => Ok(Operation::Read),
-        "W" => Ok(Operation::Write),
-        _ => Err(Fault::malformed("the operation is neither R nor W")),
-    }
+    read_or_write("operation", kind, ["R", "W"])
 }

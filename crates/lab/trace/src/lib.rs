@@ -9,6 +9,7 @@
 
 #![allow(clippy::doc_markdown, reason = "MQSim and UMass are names, not code")]
 
+mod address_rule;
 mod alibaba;
 mod biosnoop;
 mod blkparse;
@@ -46,6 +47,7 @@ mod table;
 mod tencent;
 mod vscsi;
 
+pub use address_rule::AddressRule;
 pub use columns::Columns;
 pub use contract::FormatEntry;
 pub use convert::convert;

@@ -9,7 +9,7 @@ use crate::contract::{BATCH_RECORDS, Opening, Source};
 use crate::error::{Fault, Kind, Place};
 use crate::input::Bytes;
 use crate::notes::Notes;
-use crate::record::Record;
+use crate::record::{Operation, Record};
 
 /// No trace format has lines this long; such input is not a text trace.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
@@ -153,6 +153,21 @@ impl Opening<'_> {
 pub(crate) fn check_range(record: &Record) -> Result<(), Fault> {
     let end = record.offset_bytes.checked_add(u64::from(record.length_bytes));
     end.map(|_| ()).ok_or_else(|| Fault::malformed("the end of the range is too large"))
+}
+
+/// A read or a write, by the two words that a format has for them.
+pub(crate) fn read_or_write(
+    name: &str,
+    word: &str,
+    [read, write]: [&str; 2],
+) -> Result<Operation, Fault> {
+    if word == read {
+        Ok(Operation::Read)
+    } else if word == write {
+        Ok(Operation::Write)
+    } else {
+        Err(Fault::malformed(format!("the {name} is neither {read} nor {write}")))
+    }
 }
 
 /// The fields of a line, which must be exactly `N`.

@@ -7,7 +7,7 @@
 
 use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::lines::{Line, LineParser, exactly};
+use crate::lines::{Line, LineParser, exactly, read_or_write};
 use crate::notes::Notes;
 use crate::number::{integer, scaled};
 use crate::plain::Plain;
@@ -96,9 +96,5 @@ fn is_header(line: &str) -> bool {
 }
 
 fn operation(kind: &str) -> Result<Operation, Fault> {
-    match kind.trim() {
-        "Read" => Ok(Operation::Read),
-        "Write" => Ok(Operation::Write),
-        _ => Err(Fault::malformed("the type is neither Read nor Write")),
-    }
+    read_or_write("type", kind.trim(), ["Read", "Write"])
 }

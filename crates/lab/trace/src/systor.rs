@@ -7,7 +7,7 @@
 
 use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::lines::{Line, LineParser, exactly};
+use crate::lines::{Line, LineParser, exactly, read_or_write};
 use crate::notes::Notes;
 use crate::number::{SECOND_DIGITS, decimal_ns, integer};
 use crate::record::{Operation, Record};
@@ -76,10 +76,6 @@ impl LineParser for Parser {
 
 /// None of a request that no response was seen of.
 fn operation(kind: &str) -> Result<Option<Operation>, Fault> {
-    match kind.trim() {
-        "R" => Ok(Some(Operation::Read)),
-        "W" => Ok(Some(Operation::Write)),
-        "" => Ok(None),
-        _ => Err(Fault::malformed("the type is none of R, W and blank")),
-    }
+    let kind = kind.trim();
+    if kind.is_empty() { Ok(None) } else { read_or_write("type", kind, ["R", "W"]).map(Some) }
 }

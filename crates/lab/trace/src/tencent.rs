@@ -6,7 +6,7 @@
 
 use crate::contract::{FormatEntry, Head, Match};
 use crate::error::Fault;
-use crate::lines::{Line, LineParser, exactly};
+use crate::lines::{Line, LineParser, exactly, read_or_write};
 use crate::notes::Notes;
 use crate::number::{integer, scaled, sector_address, sector_length};
 use crate::record::{Operation, Record};
@@ -65,9 +65,5 @@ impl LineParser for Parser {
 }
 
 fn operation(kind: &str) -> Result<Operation, Fault> {
-    match kind {
-        "0" => Ok(Operation::Read),
-        "1" => Ok(Operation::Write),
-        _ => Err(Fault::malformed("the type is neither 0 nor 1")),
-    }
+    read_or_write("type", kind, ["0", "1"])
 }

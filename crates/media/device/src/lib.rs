@@ -35,7 +35,7 @@ pub use disk_spec::{DiskSpec, SeekSpec};
 pub use flash::FlashDevice;
 pub use precondition::{DEVICE_WRITES_MAX, Fill, Precondition, Steadiness};
 pub use spec::{CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, SpecError, Suspend};
-pub use table::{devices, find_device};
+pub use table::{devices, find_device, find_or_load};
 
 #[cfg(test)]
 pub(crate) mod tests {

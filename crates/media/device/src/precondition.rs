@@ -97,6 +97,7 @@ fn settle(
             }
             programs += layer.flash().chip().counters().page_programs - counted;
         }
+        // In whole numbers: a ratio of floats would depend on how it is rounded.
         let is_reached =
             before.is_some_and(|before: u64| programs.abs_diff(before) * STEADY_PARTS < before);
         if is_reached || device_writes == DEVICE_WRITES_MAX {

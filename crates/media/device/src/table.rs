@@ -1,6 +1,7 @@
 //! The table of device presets: a row is a file of the folder `devices`.
 
 use crate::spec::{DeviceSpec, SpecError};
+use std::path::Path;
 use suggestion::hint;
 
 macro_rules! embedded {
@@ -35,6 +36,17 @@ pub fn find_device(name: &str) -> Result<DeviceSpec, SpecError> {
         hint: hint(name, names()),
         known: names().collect::<Vec<_>>().join(", "),
     })
+}
+
+/// The preset of a name, or the device of a file: a name that ends in `.toml` is a file, even if a preset is
+/// called so.
+///
+/// # Errors
+/// [`SpecError`] of a name that does not exist, or a file that cannot be read.
+pub fn find_or_load(name: &str) -> Result<DeviceSpec, SpecError> {
+    let path = Path::new(name);
+    let is_file = path.extension().is_some_and(|extension| extension == "toml");
+    if is_file { DeviceSpec::load(path) } else { find_device(name) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The contract: a piece of work of a given size, and what its growth may be.
 
 use crash::{Crash, Cuts, Sabotage, Setup};
-use device_replay::{Pace, PastTheEnd, Preconditioning, ReplayOptions, Stacks, replay_all};
+use device_replay::{Pace, Preconditioning, ReplayOptions, Stacks, replay_all};
 use mount::MountRequest;
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
@@ -10,7 +10,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use trace::{Operation, Record, TraceWriter};
+use trace::{AddressRule, Operation, Record, TraceWriter};
 
 /// What a case returns: kept while its memory is read, then dropped.
 pub(crate) type Outcome = Result<Box<dyn std::any::Any>, Box<dyn Error>>;
@@ -94,6 +94,7 @@ impl Case {
             _ => text,
         };
         fs::write(&path, text)?;
+        // The folder goes with the closure: the study reads its files when the work begins.
         Ok(Box::new(move || {
             let study = study::load(&path, &[], None, false)?;
             let results = study::run_study(&study, 1, &mut |_, _, _| true)?;
@@ -116,7 +117,7 @@ impl Case {
             trace: path,
             reading: trace::Options::default(),
             pace: Pace::ClosedLoop { queue_depth: 32 },
-            past_the_end: PastTheEnd::Error,
+            address: AddressRule::Error,
             nr_requests: 128,
             timeline: None,
             seed: 1,

@@ -28,12 +28,14 @@ impl Taken {
 
 /// Does the work of a case with so many units.
 fn measure(case: &Case, units: u64) -> Result<Taken, Box<dyn Error>> {
+    // Prepared first: a trace in memory or a study file is not what the work takes.
     let work = case.prepare(units)?;
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
     let start = Stopwatch::start();
     let outcome: Outcome = work();
     let (seconds, peak) = (start.seconds(), ALLOCATOR.peak_usage());
+    // Results are dropped before what stays is counted.
     drop(outcome?);
     let kept_bytes = ALLOCATOR.current_usage().saturating_sub(before);
     Ok(Taken { units, peak_bytes: peak - before, kept_bytes, seconds })

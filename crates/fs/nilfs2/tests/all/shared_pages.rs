@@ -6,10 +6,11 @@ use block_medium::{BlockMedium, MemoryMedium, Pending, WriteFlags};
 use board::Board;
 use nilfs2::{FormatOptions, Nilfs2, format};
 use random::Stream;
+use shared_page::{PageHolder, SharedPage};
 use std::cell::Cell;
 use std::rc::Rc;
 use support::{CALLER, quiet, run};
-use units::{PAGE_BYTES, PageHolder, SharedPage};
+use units::PAGE_BYTES;
 use vfs::{OpenOptions, Vfs};
 
 const PAGES: u64 = 96;

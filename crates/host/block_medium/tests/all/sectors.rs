@@ -1,8 +1,8 @@
 //! Sectors hold what was written.
 
 use block_medium::SectorStore;
+use shared_page::SharedPage;
 use std::rc::Rc;
-use units::SharedPage;
 
 #[test]
 fn sectors_hold_what_was_written_last_and_are_zero_before() {

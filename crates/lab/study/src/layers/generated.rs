@@ -6,7 +6,7 @@ use super::device_plan::{check_device, check_layers, device_axes, device_of, ide
 use crate::StudyError;
 use crate::ftl_device::{DeviceOptions, build_device, resolve};
 use crate::metric::Metric;
-use crate::replay::{AddressRule, Replay};
+use crate::replay::Replay;
 use crate::replay_metrics::device_metrics;
 use crate::study_file::{Study, Workload};
 use crate::workload::contract::{
@@ -14,7 +14,7 @@ use crate::workload::contract::{
 };
 use nand::random::Stream;
 use std::marker::PhantomData;
-use trace::Operation;
+use trace::{AddressRule, Operation};
 
 /// Writes before counting, in multiples of the logical pages, if the study does not say. After five the
 /// simulated write amplification is within 3 % of the closed forms (`tests/all/setting_axes.rs`).

@@ -5,7 +5,7 @@ use crate::StudyError;
 use crate::braces::filled_in;
 use crate::ftl_device::{DeviceOptions, build_device};
 use crate::metric::Metric;
-use crate::replay::{AddressRule, Replay};
+use crate::replay::Replay;
 use crate::replay_metrics::{cumulative, device_metrics};
 use crate::requests::{Request, Requests};
 use crate::service_times::{ServiceTimes, rebuild_metric};
@@ -15,7 +15,7 @@ use crate::workload::contract::{
     Combination, Identity, KnownAxes, Measured, Plan, Planned, RunContext, WorkloadKind,
 };
 use std::path::{Path, PathBuf};
-use trace::Operation;
+use trace::{AddressRule, Operation};
 
 /// Points of a cumulative curve: about as many as a figure of some hundred pixels can show.
 const CURVE_POINTS: u64 = 200;

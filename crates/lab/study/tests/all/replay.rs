@@ -2,9 +2,9 @@
 
 use crate::support;
 
-use study::{AddressRule, DeviceOptions, HostCounters, Replay, build_device};
+use study::{DeviceOptions, HostCounters, Replay, build_device};
 use support::{Folder, HEAD, value};
-use trace::{Operation, Record};
+use trace::{AddressRule, Operation, Record};
 
 const PAGE_BYTES: u64 = 2048;
 

@@ -28,8 +28,9 @@ impl Clone for Page {
     }
 }
 
-/// Pages of a block; nothing is held of one that is erased. Those behind the last that stands here are erased: UBI and JFFS2 put a header or a mark
-/// into the first page of every block of an empty chip, and such a block holds that page alone.
+/// Pages of a block; nothing is held of one that is erased. Those behind the last that stands here are erased: UBI
+/// and JFFS2 put a header or a mark into the first page of every block of an empty chip, and such a block holds that
+/// page alone.
 type Block = Vec<Option<Page>>;
 
 /// Bytes of every block that is not erased.

@@ -339,6 +339,10 @@ impl CachedPages for NoPages {
         false
     }
 
+    fn shared(&self, _: InodeNumber, _: u64) -> Option<std::rc::Rc<fs_api::SharedPage>> {
+        None
+    }
+
     fn put(&self, _: InodeNumber, _: u64, _: &[u8; PAGE_BYTES]) {}
 
     fn flusher(&self) -> process::Process {

@@ -4,9 +4,9 @@
 //! a page in memory whose bytes also stand on the medium need not hold them itself: the medium *lends* them.
 //! Nothing of a run depends on which of them holds the bytes.
 
-use crate::PAGE_BYTES;
 use std::cell::RefCell;
 use std::rc::Rc;
+use units::PAGE_BYTES;
 
 /// A medium that holds the bytes of pages.
 pub trait PageHolder {
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "the bytes at place 7 changed while they were lent")]
-    fn a_place_that_changes_without_a_word_is_seen() {
+    fn a_place_that_changes_while_it_is_lent_is_seen() {
         let (holder, page) = lent();
         holder.0.set(4);
         first(&page);
