@@ -55,6 +55,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         // One block more than data and logs: a full merge fills it before it gives two back.
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 1
     },
+    maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Bast::new(flash, logical_pages, settings)),

@@ -135,6 +135,22 @@ pub trait Ftl: Send {
         Ok(())
     }
 
+    /// Writes up to an array page of logical pages by one program, and says what the chip did for them.
+    ///
+    /// All of them survive a power cut when this returns. Where a page is an array page of its own, there is one.
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    ///
+    /// # Panics
+    /// If there are more pages than one program writes.
+    fn write_together(&mut self, lpns: &[u32]) -> Result<PageWork, FtlError> {
+        let mut work = [PageWork::default()];
+        let [lpn] = lpns else { panic!("{} pages in one program", lpns.len()) };
+        self.write_measured(*lpn, &mut work)?;
+        Ok(work[0])
+    }
+
     /// Reads consecutive pages from `first` on and says of each what the chip did for it.
     ///
     /// # Errors
@@ -227,6 +243,9 @@ pub struct FtlEntry {
     pub parameters: &'static [Parameter],
     /// Physical blocks it needs for so many logical pages; fewer are refused with a message.
     pub blocks_required: fn(&Geometry, u32, &Settings) -> u32,
+    /// True if it maps parts of a page and writes those of one array page by one program (see
+    /// [`Ftl::write_together`]).
+    pub maps_parts: bool,
     /// Checks what only the layer can know of part and settings.
     pub check: fn(&Geometry, &Settings) -> Result<(), SettingError>,
     /// Write amplification under uniform random writes, where a closed form is known for the settings.

@@ -71,6 +71,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         // Two open blocks, and one for the pages that the last round of updates made stale.
         pages.div_ceil(geometry.pages_per_block) + settings.integer("low_water") + 3
     },
+    maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Dftl::new(flash, logical_pages, settings)),

@@ -46,6 +46,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     blocks_required: |geometry, logical_pages, settings| {
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 1
     },
+    maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Fast::new(flash, logical_pages, settings)),

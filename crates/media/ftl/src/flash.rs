@@ -235,6 +235,80 @@ impl Flash {
         }
     }
 
+    /// Programs an array page from `at`, its first page, on: a page for each of `lpns`, then padding.
+    ///
+    /// # Errors
+    /// As [`Flash::program`].
+    pub fn program_together(
+        &mut self,
+        at: VirtualPage,
+        lpns: &[u32],
+        role: Role,
+    ) -> Result<(), FtlError> {
+        debug_assert!(self.may_program(at.block), "{at:?} is in a free or sealed block");
+        self.pad(at)?;
+        let sequence = self.next_sequences();
+        match self.chip.program_together(self.on_chip(at), lpns, sequence, role) {
+            Ok(()) => Ok(()),
+            Err(NandError::ProgramFailed { .. }) => {
+                self.retry(at, |chip, at| chip.program_together(at, lpns, sequence, role))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Copies `pages` of block `from` to the array page that begins at `to`: a read for each array page that
+    /// holds some of them, and one program.
+    ///
+    /// # Errors
+    /// As [`Flash::program`].
+    pub(crate) fn copy_together(
+        &mut self,
+        from: u32,
+        pages: &[u32],
+        to: VirtualPage,
+        role: Role,
+    ) -> Result<(), FtlError> {
+        debug_assert!(self.may_program(to.block), "{to:?} is in a free or sealed block");
+        debug_assert!(from != to.block, "a copy leaves its block");
+        self.pad(to)?;
+        let sequence = self.next_sequences();
+        let from = self.physical[from as usize];
+        match self.chip.copy_together(from, pages, self.on_chip(to), sequence, role) {
+            Ok(()) => Ok(()),
+            Err(NandError::ProgramFailed { .. }) => {
+                self.retry(to, |chip, to| chip.copy_together(from, pages, to, sequence, role))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads a page of the array page that was read last: it only crosses the bus.
+    ///
+    /// # Errors
+    /// As [`Flash::read`].
+    #[inline]
+    pub(crate) fn read_register(&mut self, at: VirtualPage, lpn: u32) -> Result<(), FtlError> {
+        match self.chip.read_register(self.on_chip(at)) {
+            Ok(false) => Ok(()),
+            Ok(true) | Err(NandError::Uncorrectable { .. }) => Err(FtlError::Lost { lpn }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Pages that one program writes.
+    #[inline]
+    pub(crate) fn pages_per_program(&self) -> u32 {
+        self.chip.geometry().pages_per_program
+    }
+
+    /// First of the numbers for the pages of one program.
+    fn next_sequences(&mut self) -> u64 {
+        let first = self.sequence;
+        self.sequence += u64::from(self.pages_per_program());
+        first
+    }
+
     /// Copies logical page `lpn` from `from` to `to`: one page read, one page program.
     ///
     /// # Errors
@@ -528,6 +602,12 @@ impl Flash {
 
     #[cold]
     fn fill_gap(&mut self, block: u32, pages: std::ops::Range<u32>) -> Result<(), FtlError> {
+        if self.pages_per_program() > 1 {
+            // An array page without a logical page is all padding.
+            return pages.step_by(self.pages_per_program() as usize).try_for_each(|page| {
+                self.program_together(VirtualPage::new(block, page), &[], Role::Padding)
+            });
+        }
         for page in pages {
             let gap = VirtualPage::new(block, page);
             let tag = self.next_tag(u32::MAX, Role::Padding);
@@ -581,9 +661,18 @@ impl Flash {
         };
         // An erase that was cut short may leave gaps that the part does not allow in the copy.
         let end = (pages..self.chip.next_page(source)).rfind(|page| holds_data(&self.chip, *page));
-        for page in 0..end.map_or(pages, |last| last + 1) {
+        let together = self.pages_per_program();
+        for page in (0..end.map_or(pages, |last| last + 1)).step_by(together as usize) {
             let to = PageAddress::new(target, page);
-            let outcome = if holds_data(&self.chip, page) {
+            let outcome = if together > 1 {
+                let from = PageAddress::new(source, page);
+                // The first of them is programmed with the others, be it padding.
+                if self.chip.is_programmed(from) {
+                    self.chip.copy_array_page(from, to)
+                } else {
+                    Ok(())
+                }
+            } else if holds_data(&self.chip, page) {
                 let from = PageAddress::new(source, page);
                 // With its old tag, sequence number included: a rebuild recognises twins by that.
                 self.chip.copy(from, to, self.chip.peek(from))

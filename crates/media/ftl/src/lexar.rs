@@ -66,6 +66,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             + settings.integer("moved_blocks").max(1)
             + 1
     },
+    maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Lexar::new(flash, logical_pages, settings)),

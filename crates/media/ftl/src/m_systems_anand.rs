@@ -56,6 +56,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     blocks_required: |geometry, logical_pages, _| {
         logical_pages.div_ceil(geometry.pages_per_block) + 1 + FREE_BLOCKS_KEPT
     },
+    maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
     build: |flash, logical_pages, settings| Box::new(Anand::new(flash, logical_pages, settings)),

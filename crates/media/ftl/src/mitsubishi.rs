@@ -64,6 +64,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         // One free block: a merge fills it and gives the old one back.
         logical_pages.div_ceil(data_pages) + 1
     },
+    maps_parts: false,
     check: |geometry, settings| {
         let pages = geometry.pages_per_block;
         if space_pages(pages, settings) < pages {

@@ -15,8 +15,9 @@ use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::page_log::{PageLog, newest_pages};
 use crate::predicted_waf::Occupancy;
 use crate::settings::{Kind, Parameter};
+use crate::work::program_array_ns;
 use crate::{CleanStep, Flash, FtlError, PageWork, Settings, VirtualPage, Work};
-use nand::{Chip, Counters, Role};
+use nand::{Chip, Counters, PAGES_PER_PROGRAM_MAX, Role};
 use std::ops::Range;
 
 pub(crate) const ENTRY: FtlEntry = FtlEntry {
@@ -76,8 +77,12 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     blocks_required: |geometry, logical_pages, settings| {
         // With separate frontiers both open blocks may be nearly empty at the same time.
         let open = if settings.word("frontier") == "shared" { 1 } else { 2 };
-        logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("low_water") + open
+        // A block whose valid pages fill its last array page but for a part wins nothing by cleaning, so one more
+        // part than fits must be stale on average.
+        let pages = geometry.pages_per_block - (geometry.pages_per_program - 1);
+        logical_pages.div_ceil(pages) + settings.integer("low_water") + open
     },
+    maps_parts: true,
     check: |_, _| Ok(()),
     predicted_waf: Some(|geometry, logical_pages, settings| {
         let predict = cleaning::find_policy(settings.word("cleaning"))?.predicted_waf?;
@@ -249,12 +254,112 @@ impl PageMap {
     /// Moves the valid pages of a block and erases it.
     fn empty(&mut self, victim: u32) -> Result<(), FtlError> {
         let stream = self.copy_stream();
+        if self.log.flash.pages_per_program() > 1 {
+            self.empty_together(victim, stream)?;
+            return self.log.release(victim);
+        }
         let valid = self.find_survivors(victim);
         let mut moved = 0;
         while moved < valid {
             moved += self.move_survivors(victim, moved..valid, stream)?;
         }
         self.log.release(victim)
+    }
+
+    /// Numbers of the valid pages of a block, in order, into `survivors`; says how many there are.
+    // As `find_survivors`, with the pages themselves: those of one array page are read together.
+    fn find_survivor_pages(&mut self, block: u32) -> usize {
+        let last = self.map.len() - 1;
+        let first = self.entry(VirtualPage::new(block, 0));
+        let mut found = 0;
+        for (lpn, page) in self.log.flash.peek_lpns(block).zip(0..) {
+            self.survivors[found] = page;
+            found += usize::from(self.map[(lpn as usize).min(last)] == first - page);
+        }
+        found
+    }
+
+    /// Moves the valid pages of a block, an array page at a time.
+    ///
+    /// The last ones may be fewer: the rest of their array page is padding, because the block they come from is
+    /// erased next, and they must be on the medium before.
+    fn empty_together(&mut self, victim: u32, stream: usize) -> Result<(), FtlError> {
+        let valid = self.find_survivor_pages(victim);
+        let most = self.log.flash.pages_per_program() as usize;
+        let mut pages = [0; PAGES_PER_PROGRAM_MAX as usize];
+        for moved in (0..valid).step_by(most) {
+            let count = most.min(valid - moved);
+            pages[..count].copy_from_slice(&self.survivors[moved..moved + count]);
+            self.move_together(victim, &pages[..count], stream)?;
+        }
+        Ok(())
+    }
+
+    /// Moves valid pages of a block by one program.
+    fn move_together(&mut self, victim: u32, pages: &[u32], stream: usize) -> Result<(), FtlError> {
+        let to = self.log.next_or_open(stream)?;
+        self.log.flash.copy_together(victim, pages, to, Role::Data)?;
+        for page in to.page..to.page + pages.len() as u32 {
+            let at = VirtualPage::new(to.block, page);
+            let lpn = self.log.flash.peek(at).lpn();
+            self.map[lpn as usize] = self.entry(at);
+        }
+        self.log.moved_together(stream, victim, to, pages.len() as u32);
+        Ok(())
+    }
+
+    /// One step of cleaning between requests: the valid pages from `from` on that one program writes.
+    fn step_together(&mut self, from: VirtualPage, stream: usize) -> Result<(), FtlError> {
+        let most = self.log.flash.pages_per_program() as usize;
+        let mut pages = [0; PAGES_PER_PROGRAM_MAX as usize];
+        let (mut count, mut next) = (0, Some(from));
+        while let Some(at) = next.filter(|_| count < most) {
+            pages[count] = at.page;
+            count += 1;
+            next = self.next_valid(VirtualPage::new(at.block, at.page + 1));
+        }
+        // Set before the copy: if that fails the power is gone, and the rebuild forgets it.
+        self.half_cleaned = Some(VirtualPage::new(from.block, pages[count - 1] + 1));
+        self.move_together(from.block, &pages[..count], stream)
+    }
+
+    /// Programs up to an array page of logical pages, which are newest then; a page given twice counts once.
+    fn program_together(&mut self, lpns: &[u32]) -> Result<(), FtlError> {
+        lpns.iter().try_for_each(|lpn| self.check(*lpn))?;
+        let Some(first) = lpns.first() else { return Ok(()) };
+        let stream = self.host_stream(*first);
+        let at = if let Some(at) = self.log.next(stream) {
+            at
+        } else {
+            self.clean()?;
+            self.log.next_or_open(stream)?
+        };
+        self.log.flash.program_together(at, lpns, Role::Data)?;
+        let mut newest = lpns.len() as u32;
+        for (lpn, page) in lpns.iter().zip(at.page..) {
+            let entry = self.entry(VirtualPage::new(at.block, page));
+            let old = std::mem::replace(&mut self.map[*lpn as usize], entry);
+            if old != UNMAPPED {
+                // An earlier page of the same program is not counted as valid yet.
+                let place = self.place(old);
+                if place.block == at.block && place.page >= at.page {
+                    newest -= 1;
+                } else {
+                    self.log.valid.remove(place.block);
+                }
+            }
+        }
+        self.log.wrote_together(stream, at, newest);
+        Ok(())
+    }
+
+    /// Checks all tables now and then, in debug builds.
+    #[inline]
+    fn audit_if_due(&mut self) {
+        if self.log.flash.audit_is_due() {
+            self.audit();
+            self.log.audit(self.map.iter().filter(|entry| **entry != UNMAPPED).count());
+        }
     }
 
     /// Moves the first of the valid pages of a block that are left: as many as have room in the open
@@ -308,9 +413,10 @@ impl Ftl for PageMap {
 
     #[inline]
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
-        if self.log.flash.audit_is_due() {
-            self.audit();
-            self.log.audit(self.map.iter().filter(|entry| **entry != UNMAPPED).count());
+        self.audit_if_due();
+        if self.log.flash.pages_per_program() > 1 {
+            debug_assert!(data.is_none(), "pages that are programmed together have no bytes");
+            return self.program_together(&[lpn]);
         }
         self.check(lpn)?;
         let stream = self.host_stream(lpn);
@@ -326,19 +432,67 @@ impl Ftl for PageMap {
         Ok(())
     }
 
+    fn write_pages(&mut self, pages: Range<u32>) -> Result<(), FtlError> {
+        let together = self.log.flash.pages_per_program();
+        if together == 1 {
+            let mut pages = pages;
+            return pages.try_for_each(|lpn| self.write(lpn, None));
+        }
+        let mut lpns = [0; PAGES_PER_PROGRAM_MAX as usize];
+        for first in pages.clone().step_by(together as usize) {
+            self.audit_if_due();
+            let count = together.min(pages.end - first);
+            for (place, lpn) in lpns.iter_mut().zip(first..first + count) {
+                *place = lpn;
+            }
+            self.program_together(&lpns[..count as usize])?;
+        }
+        Ok(())
+    }
+
+    fn write_together(&mut self, lpns: &[u32]) -> Result<PageWork, FtlError> {
+        self.audit_if_due();
+        let before = Work::of(self.log.flash.chip());
+        self.program_together(lpns)?;
+        let total = Work::of(self.log.flash.chip()) - before;
+        let own_program_ns = if total.counters.page_programs == 1 {
+            total.program_ns
+        } else {
+            let last = lpns.last().and_then(|lpn| self.locate(*lpn));
+            last.map_or(0, |at| program_array_ns(self.log.flash.chip(), at.page))
+        };
+        Ok(PageWork { total, own_program_ns })
+    }
+
     /// A page read for each page that was written, and none for the others: so the chip need not be asked what it did.
+    ///
+    /// A page in the array page of the page before it is in the register, and costs none.
     fn read_measured(&mut self, first: u32, pages: &mut [PageWork]) -> Result<(), FtlError> {
+        let together = self.log.flash.pages_per_program();
+        let mut in_register = None;
         for (page, lpn) in pages.iter_mut().zip(first..) {
             let before = self.log.flash.chip().counters();
-            self.read(lpn, None)?;
-            let page_reads = u64::from(self.map[lpn as usize] != UNMAPPED);
+            let entry = self.map.get(lpn as usize).copied().unwrap_or(UNMAPPED);
+            let array_page = (together > 1 && entry != UNMAPPED).then(|| {
+                let at = self.place(entry);
+                (at.block, at.page / together)
+            });
+            let page_reads = if array_page.is_some() && array_page == in_register {
+                self.log.flash.read_register(self.place(entry), lpn)?;
+                0
+            } else {
+                self.read(lpn, None)?;
+                in_register = array_page;
+                u64::from(entry != UNMAPPED)
+            };
             let counters = Counters { page_reads, ..Counters::default() };
             debug_assert_eq!(
                 self.log.flash.chip().counters() - before,
                 counters,
                 "a read of a written page is one of the chip"
             );
-            *page = PageWork { total: Work { counters, program_ns: 0 }, own_program_ns: 0 };
+            let total = Work { counters, ..Work::default() };
+            *page = PageWork { total, own_program_ns: 0 };
         }
         Ok(())
     }
@@ -368,6 +522,10 @@ impl Ftl for PageMap {
             self.half_cleaned = None;
             self.empty(from.block)?;
             return Ok(CleanStep::Freed);
+        }
+        if self.log.flash.pages_per_program() > 1 {
+            self.step_together(from, stream)?;
+            return Ok(CleanStep::Moved);
         }
         // Set before the copy: if that fails the power is gone, and the rebuild forgets it.
         self.half_cleaned = Some(VirtualPage::new(from.block, from.page + 1));

@@ -77,6 +77,22 @@ impl PageLog {
         self.advance(stream, at, 1);
     }
 
+    /// An array page of the stream was programmed; so many of its pages hold newest copies, the rest is padding.
+    #[inline]
+    pub(crate) fn wrote_together(&mut self, stream: usize, at: VirtualPage, newest: u32) {
+        debug_assert_eq!(self.open[stream], Some(at), "a stream is written in order");
+        (0..newest).for_each(|_| self.valid.add(at.block));
+        self.advance(stream, at, self.flash.pages_per_program());
+    }
+
+    /// So many valid pages of a block being cleaned were moved to the stream's next array page.
+    #[inline]
+    pub(crate) fn moved_together(&mut self, stream: usize, from: u32, to: VirtualPage, pages: u32) {
+        debug_assert_eq!(self.open[stream], Some(to), "a stream is written in order");
+        self.valid.move_pages(from, to.block, pages);
+        self.advance(stream, to, self.flash.pages_per_program());
+    }
+
     /// So many valid pages of a block being cleaned were moved to the stream's next pages.
     #[inline]
     pub(crate) fn moved(&mut self, stream: usize, from: u32, to: VirtualPage, pages: u32) {
@@ -116,8 +132,10 @@ impl PageLog {
     pub(crate) fn take_worthwhile_victim(&mut self) -> Option<u32> {
         let view = View { flash: &self.flash, valid: &self.valid, ages: &self.ages };
         let victim = self.policy.choose(&view)?;
-        // Every page valid: cleaning would write a block to win a block.
-        if self.valid.count(victim) >= self.flash.pages_per_block() {
+        // Every page valid: cleaning would write a block to win a block. Copies fill whole array pages, so a few
+        // stale parts of one win nothing either.
+        let copies = self.valid.count(victim).next_multiple_of(self.flash.pages_per_program());
+        if copies >= self.flash.pages_per_block() {
             return None;
         }
         self.take(victim);
@@ -212,7 +230,10 @@ impl PageLog {
         self.flash.unseal(block);
         let pages = self.flash.pages_per_block();
         let next = self.flash.next_page(block);
-        let page = if next + 1 + pages_needed <= pages { next + 1 } else { next };
+        // Whole array pages are passed over and needed: parts of one are programmed together.
+        let together = self.flash.pages_per_program();
+        let pages_needed = pages_needed.next_multiple_of(together);
+        let page = if next + together + pages_needed <= pages { next + together } else { next };
         if page < pages {
             self.open[stream] = Some(VirtualPage::new(block, page));
         } else {

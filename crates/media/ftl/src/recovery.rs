@@ -43,8 +43,10 @@ impl BlockScan {
     /// Page number and tag of every page that holds data.
     pub fn tags(&self) -> impl Iterator<Item = (u32, Tag)> + '_ {
         self.pages.iter().enumerate().filter_map(|(page, scan)| match scan {
-            // Padding holds no data.
-            PageScan::Tagged(tag) if !tag.is_erased() && tag.role() != Role::Padding => {
+            // Padding holds no data: whole pages of it have a role, parts of an array page no logical page.
+            PageScan::Tagged(tag)
+                if tag.lpn() != Tag::ERASED.lpn() && tag.role() != Role::Padding =>
+            {
                 Some((page as u32, *tag))
             }
             _ => None,

@@ -53,6 +53,11 @@ pub fn check_fit(
     // The layer's own conditions first: they name the setting that is wrong.
     (entry.check)(geometry, settings)?;
     let name = entry.name;
+    if geometry.pages_per_program > 1 && !entry.maps_parts {
+        return Err(SettingError::Impossible(format!(
+            "{name} maps whole pages, and this chip is divided into parts of a page"
+        )));
+    }
     if logical_pages == 0 || logical_pages > geometry.pages() {
         return Err(SettingError::Impossible(format!(
             "{logical_pages} logical pages are impossible on a chip of {} pages",

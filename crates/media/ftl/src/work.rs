@@ -10,6 +10,8 @@ pub struct Work {
     pub counters: Counters,
     /// Array time of the page programs: the pages of a word line differ in it. Nanoseconds.
     pub program_ns: u64,
+    /// Pages that were copied together with others: they cross the channel one by one.
+    pub moved_pages: u64,
 }
 
 impl Work {
@@ -26,7 +28,7 @@ impl Work {
                 .map(|(program_ns, count)| program_ns * count)
                 .sum(),
         };
-        Self { counters, program_ns }
+        Self { counters, program_ns, moved_pages: chip.moved_pages() }
     }
 }
 
@@ -38,6 +40,7 @@ impl Sub for Work {
         Self {
             counters: self.counters - earlier.counters,
             program_ns: self.program_ns - earlier.program_ns,
+            moved_pages: self.moved_pages - earlier.moved_pages,
         }
     }
 }

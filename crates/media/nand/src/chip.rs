@@ -9,6 +9,7 @@
 mod bytes;
 mod pages;
 mod runs;
+mod together;
 mod watched;
 
 use crate::fault::Faults;
@@ -121,6 +122,8 @@ pub struct Chip {
     cycles_before: Vec<u32>,
     counters: Counters,
     programs_by_position: [u64; 4],
+    /// Pages moved by [`Chip::copy_together`]: a read or program of it counts for several of them.
+    moved_pages: u64,
     ecc: EccCounters,
     program_failures: u64,
     erase_failures: u64,
@@ -159,6 +162,7 @@ impl Chip {
             cycles_before: vec![0; blocks as usize],
             counters: Counters::default(),
             programs_by_position: [0; 4],
+            moved_pages: 0,
             ecc: EccCounters::default(),
             program_failures: 0,
             erase_failures: 0,
@@ -252,6 +256,7 @@ impl Chip {
         }
         self.counters = Counters::default();
         self.programs_by_position = [0; 4];
+        self.moved_pages = 0;
         self.ecc = EccCounters::default();
         self.program_failures = 0;
         self.erase_failures = 0;
@@ -421,6 +426,10 @@ impl Chip {
         tag: Tag,
         data: Option<&[u8]>,
     ) -> Result<(), NandError> {
+        debug_assert_eq!(
+            self.geometry.pages_per_program, 1,
+            "parts of a page go by `program_together`"
+        );
         let index = self.checked_index(at)?;
         self.check_program(at).map_err(|error| self.refuse(error))?;
         let completes_before_cut = !self.watched || self.enter_program(at, index, tag)?;

@@ -66,12 +66,60 @@ pub struct Geometry {
     pub oob_programs_max: u8,
     /// Byte of the spare area that holds the factory bad-block mark.
     pub bad_mark_oob_offset: u32,
+    /// Consecutive pages that the array reads and programs in one operation.
+    ///
+    /// 1 on a part as it is. A device whose layer maps parts of a page divides each array page into so many
+    /// pages here; see [`Geometry::divided`].
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub pages_per_program: u32,
+}
+
+/// Most pages that one operation of the array covers.
+// A page of 64 KiB, all planes together, in units of 4 KiB.
+pub const PAGES_PER_PROGRAM_MAX: u32 = 16;
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_one(pages: &u32) -> bool {
+    *pages == 1
 }
 
 impl Geometry {
     /// Pages of the whole chip.
     pub fn pages(&self) -> u32 {
         self.blocks * self.pages_per_block
+    }
+
+    /// The same chip with each array page divided into `units` pages of equal size, which are still read and
+    /// programmed together: the mapping units of a layer that maps less than a page.
+    #[must_use]
+    pub fn divided(mut self, units: u32) -> Self {
+        self.page_data_bytes /= units;
+        self.page_oob_bytes /= units;
+        self.pages_per_block *= units;
+        self.pages_per_program *= units;
+        // The mark stays within the spare area of the first unit.
+        self.bad_mark_oob_offset = self.bad_mark_oob_offset.min(self.page_oob_bytes - 1);
+        self
+    }
+
+    /// Number of the array page within its block that holds a page.
+    #[inline]
+    pub fn array_page(&self, page: u32) -> u32 {
+        page / self.pages_per_program
+    }
+
+    /// Array pages of an erase block.
+    pub fn array_pages_per_block(&self) -> u32 {
+        self.pages_per_block / self.pages_per_program
+    }
+
+    /// Bytes of data that one program writes.
+    pub fn program_bytes(&self) -> u64 {
+        u64::from(self.page_data_bytes) * u64::from(self.pages_per_program)
     }
 
     /// Bytes of all data areas.
@@ -120,6 +168,14 @@ impl Geometry {
     /// A sentence that names the key of `geometry` outside its range, and the permitted values.
     pub fn check(&self) -> Result<(), String> {
         let bits = self.cell.bits();
+        if !(1..=PAGES_PER_PROGRAM_MAX).contains(&self.pages_per_program)
+            || !self.pages_per_block.is_multiple_of(self.pages_per_program)
+        {
+            return Err(format!(
+                "geometry.pages_per_program must be 1 to {PAGES_PER_PROGRAM_MAX} and divide pages_per_block"
+            ));
+        }
+        let array_pages = self.array_pages_per_block();
         // Numbers of programs are kept in four bits.
         let nop = 1..=15;
         let rules = [
@@ -131,11 +187,11 @@ impl Geometry {
             ((12..=1 << 16).contains(&self.page_oob_bytes), "page_oob_bytes must be 12 to 65536"),
             ((2..=1 << 14).contains(&self.pages_per_block), "pages_per_block must be 2 to 16384"),
             (
-                bits != 2 || (self.pages_per_block >= 8 && self.pages_per_block.is_multiple_of(4)),
+                bits != 2 || (array_pages >= 8 && array_pages.is_multiple_of(4)),
                 "pages_per_block must be a multiple of 4, at least 8, with cell = \"mlc\"",
             ),
             (
-                self.pages_per_block.is_multiple_of(bits),
+                array_pages.is_multiple_of(bits),
                 "pages_per_block must be a multiple of the pages of a word line (tlc 3, qlc 4)",
             ),
             (self.blocks >= 2, "blocks must be at least 2"),

@@ -26,7 +26,7 @@ pub use chip::{Chip, ChipOperation, CutPoint, PageAddress, Storage, Torn};
 pub use counters::{Cost, Counters};
 pub use error::NandError;
 pub use fault::{EccCounters, ErrorModel, FaultSettings};
-pub use geometry::{Cell, Geometry, PageOrder};
+pub use geometry::{Cell, Geometry, PAGES_PER_PROGRAM_MAX, PageOrder};
 pub use image::{ImageError, ImageLayout};
 pub use journal::RawOperation;
 pub use part::{DEFAULT_PART, Part, PartError, load_part};

@@ -10,12 +10,15 @@ use std::ops::Range;
 
 impl Geometry {
     /// Position of a page in its word line: 0 is the lower page.
+    ///
+    /// The pages of one program share its position.
     pub fn word_line_position(&self, page: u32) -> u32 {
+        let (page, pages) = (self.array_page(page), self.array_pages_per_block());
         match self.cell.bits() {
             1 => 0,
             // Lower pages are 0 to 3 and then the upper two of every four; the last two of a block
             // are upper pages.
-            2 => u32::from((page >= 4 && page % 4 < 2) || page + 2 >= self.pages_per_block),
+            2 => u32::from((page >= 4 && page % 4 < 2) || page + 2 >= pages),
             bits => page % bits,
         }
     }
@@ -23,15 +26,17 @@ impl Geometry {
     /// Lower pages of the word line of `page`: what a torn program of it destroys besides.
     pub fn paired_pages(&self, page: u32) -> Range<u32> {
         let position = self.word_line_position(page);
-        match self.cell.bits() {
+        let (page, pages) = (self.array_page(page), self.array_pages_per_block());
+        let lower = match self.cell.bits() {
             _ if position == 0 => page..page,
             2 => {
                 // Four pages apart at both ends of the block, six in between.
-                let distance = if page < 6 || page + 2 >= self.pages_per_block { 4 } else { 6 };
+                let distance = if page < 6 || page + 2 >= pages { 4 } else { 6 };
                 let lower = page.saturating_sub(distance);
                 lower..lower + 1
             }
             _ => page - position..page,
-        }
+        };
+        lower.start * self.pages_per_program..lower.end * self.pages_per_program
     }
 }

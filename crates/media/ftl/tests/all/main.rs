@@ -5,6 +5,7 @@ use libtest_mimic::{Arguments, Trial};
 mod conformance;
 mod faults;
 mod golden;
+mod parts_of_pages;
 mod power_storm;
 mod prepared_media;
 mod ram;
@@ -17,6 +18,7 @@ fn main() {
         ("conformance", conformance::trials()),
         ("faults", faults::trials()),
         ("golden", golden::trials()),
+        ("parts_of_pages", parts_of_pages::trials()),
         ("power_storm", power_storm::trials()),
         ("prepared_media", prepared_media::trials()),
         ("ram", ram::trials()),

@@ -16,7 +16,7 @@ use std::fmt;
 const LISTED: u16 = u16::MAX;
 
 /// Programs of a page of a run: one of the data and the spare area together.
-const WHOLE_PROGRAM: u8 = 1 + SPARE_PROGRAM;
+pub(super) const WHOLE_PROGRAM: u8 = 1 + SPARE_PROGRAM;
 
 /// A block, as far as its pages are alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

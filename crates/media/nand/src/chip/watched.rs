@@ -171,6 +171,17 @@ impl Chip {
         if self.take_cut().is_some() {
             return Err(NandError::PowerLost);
         }
+        self.correct_read(at, index, data_bytes)
+    }
+
+    /// What the ECC makes of `data_bytes` of a page that is in the register.
+    #[cold]
+    pub(super) fn correct_read(
+        &mut self,
+        at: PageAddress,
+        index: usize,
+        data_bytes: u32,
+    ) -> Result<(), NandError> {
         let mut uncorrectable = self.unreadable.contains(&(index as u32));
         let cycles = self.erase_cycles(at.block);
         let is_programmed = self.is_programmed(at);
@@ -207,7 +218,7 @@ impl Chip {
                 self.is_tearing = true;
                 return Err(NandError::PowerLost);
             }
-            self.tear_page(at);
+            self.tear_array_page(at);
             // Lower pages of the word line share its cells and are lost with it.
             for lower in self.geometry.paired_pages(at.page) {
                 let lower = PageAddress::new(at.block, lower);
@@ -226,7 +237,7 @@ impl Chip {
             self.program_failures += 1;
             self.count_program(at.page);
             // A failed program leaves the page used up.
-            self.tear_page(at);
+            self.tear_array_page(at);
             let failed = NandError::ProgramFailed { block: at.block, page: at.page };
             return Err(self.refuse(failed));
         }
@@ -309,6 +320,13 @@ impl Chip {
                     }
                 }
             }
+        }
+    }
+
+    /// Leaves all pages of one program used up and unreadable.
+    fn tear_array_page(&mut self, at: PageAddress) {
+        for page in self.pages_with(at.page) {
+            self.tear_page(PageAddress::new(at.block, page));
         }
     }
 
