@@ -127,6 +127,21 @@ impl WriteCache {
         self.queues[die].front().map(|slot| self.slots[*slot as usize])
     }
 
+    /// The first pages of a die that one program writes: how many of `most` wait, and when all have arrived.
+    #[inline]
+    pub(crate) fn group(&self, die: usize, most: usize) -> Option<(usize, u64)> {
+        let ready =
+            self.queues[die].iter().take(most).map(|slot| self.slots[*slot as usize].ready_ns);
+        let count = self.queues[die].len().min(most);
+        ready.max().map(|ready_ns| (count, ready_ns))
+    }
+
+    /// Pages that wait for the die.
+    #[inline]
+    pub(crate) fn waiting_of(&self, die: usize) -> usize {
+        self.queues[die].len()
+    }
+
     /// The die takes its first page; it stays in the cache until [`WriteCache::release`].
     pub(crate) fn take_first(&mut self, die: usize) -> Option<u32> {
         let slot = self.queues[die].pop_front()?;

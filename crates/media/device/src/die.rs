@@ -16,7 +16,7 @@ use crate::spec::{Cleaning, Suspend};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{Activity, ActivityKind};
 use ftl::{CleanStep, Ftl, FtlError, PageWork, Work};
-use nand::Part;
+use nand::{PAGES_PER_PROGRAM_MAX, Part};
 
 /// Times of one operation on one die, all planes together.
 #[derive(Clone, Debug)]
@@ -24,9 +24,14 @@ struct Times {
     read_ns: u64,
     spare_program_ns: u64,
     erase_ns: u64,
+    /// A mapped page over the channel: an array page, or a part of one.
     transfer_ns: u64,
+    /// What one program writes, over the channel.
+    program_transfer_ns: u64,
     spare_transfer_ns: u64,
     copy_back: bool,
+    /// Pages are parts of an array page.
+    has_parts: bool,
 }
 
 /// Time that work takes in the array and on the channel.
@@ -39,14 +44,17 @@ struct Cost {
 impl Times {
     fn new(part: &Part, copy_back: bool) -> Self {
         let (geometry, timing) = (&part.geometry, &part.timing);
+        let page_bytes = geometry.page_data_bytes + geometry.page_oob_bytes;
         Self {
             read_ns: timing.read_ns,
             // A spare area alone takes the array time of a lower page.
             spare_program_ns: timing.program_ns[0],
             erase_ns: timing.erase_ns,
-            transfer_ns: timing.transfer_ns(geometry.page_data_bytes + geometry.page_oob_bytes),
+            transfer_ns: timing.transfer_ns(page_bytes),
+            program_transfer_ns: timing.transfer_ns(page_bytes * geometry.pages_per_program),
             spare_transfer_ns: timing.transfer_ns(geometry.page_oob_bytes),
             copy_back,
+            has_parts: geometry.pages_per_program > 1,
         }
     }
 
@@ -56,23 +64,43 @@ impl Times {
         let copies =
             // A copy is a read and a program; with copy-back neither crosses the channel.
             if self.copy_back { counters.page_reads.min(counters.page_programs) } else { 0 };
+        let page_transfer_ns = if self.has_parts {
+            // Only the parts that move are read out, and they come together in the controller.
+            work.moved_pages * self.transfer_ns + counters.page_programs * self.program_transfer_ns
+        } else {
+            (counters.page_reads + counters.page_programs - 2 * copies) * self.transfer_ns
+        };
         Cost {
             array_ns: counters.reads() * self.read_ns
                 + work.program_ns
                 + counters.spare_programs * self.spare_program_ns
                 + counters.erases * self.erase_ns,
-            transfer_ns: (counters.page_reads + counters.page_programs - 2 * copies)
-                * self.transfer_ns
+            transfer_ns: page_transfer_ns
                 + (counters.spare_reads + counters.spare_programs) * self.spare_transfer_ns,
         }
     }
 }
 
-/// A page of the cache on its way to the die.
+/// Pages of the cache on their way to the die, by one program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
-    pub(crate) slot: u32,
+    slots: [u32; PAGES_PER_PROGRAM_MAX as usize],
+    count: u32,
     pub(crate) end_ns: u64,
+}
+
+impl InFlight {
+    /// The pages in these slots of the cache, on the medium at `end_ns`.
+    pub(crate) fn new(slots: &[u32], end_ns: u64) -> Self {
+        let mut all = [0; PAGES_PER_PROGRAM_MAX as usize];
+        all[..slots.len()].copy_from_slice(slots);
+        Self { slots: all, count: slots.len() as u32, end_ns }
+    }
+
+    /// Their places in the cache.
+    pub(crate) fn slots(&self) -> &[u32] {
+        &self.slots[..self.count as usize]
+    }
 }
 
 /// A translation layer that can be cloned with the die it works on.
@@ -180,6 +208,27 @@ impl Dies {
         start.not_before(end_ns)
     }
 
+    /// The die reads `parts` of one array page; returns when they are in the controller.
+    ///
+    /// The array begins when it is `ready`; the parts cross the channel from `turn` on, when it is their command's
+    /// turn, and lie in the register until then.
+    #[inline]
+    pub(crate) fn read_parts(
+        &mut self,
+        die: usize,
+        ready: Moment,
+        turn: Moment,
+        parts: u64,
+    ) -> Moment {
+        let start = self.wait(die, ready);
+        let array_end_ns = start.ns + self.times.read_ns;
+        // Only the parts that are asked for cross the channel: each has an ECC of its own.
+        let transfer_ns = parts * self.times.transfer_ns;
+        let end_ns = self.book_channel(die, array_end_ns.max(turn.ns), transfer_ns) + transfer_ns;
+        self.occupy(die, start.ns, end_ns, self.times.read_ns + transfer_ns, ActivityKind::Read);
+        Moment { ns: end_ns, cleaning_ns: start.cleaning_ns.max(turn.cleaning_ns) }
+    }
+
     /// The die programs a page of the host; returns when it is on the medium.
     #[inline]
     pub(crate) fn program(&mut self, die: usize, ready: Moment, work: &PageWork) -> Moment {
@@ -191,7 +240,7 @@ impl Dies {
         rest.counters.page_programs -= 1;
         rest.program_ns -= work.own_program_ns;
         let start = self.manage(die, ready, rest);
-        let transfer_ns = self.times.transfer_ns;
+        let transfer_ns = self.times.program_transfer_ns;
         // Data go to the die first, then the array works, while another die uses the channel.
         let transferred_ns = self.book_channel(die, start.ns, transfer_ns) + transfer_ns;
         let end_ns = transferred_ns + work.own_program_ns;

@@ -17,6 +17,8 @@
 //! clean. A die that the cache has made to work ahead of a command that waits for room is not taken
 //! back for a later command that might have come first.
 
+mod parts;
+
 use crate::cache::{Sectors, WriteCache, sectors};
 use crate::die::{Dies, InFlight};
 use crate::places::Places;
@@ -38,19 +40,26 @@ const PAGE_SECTORS_MAX: u32 = Sectors::BITS;
 #[derive(Clone)]
 pub struct FlashDevice {
     sectors: u64,
+    /// Sectors of a mapped page: an array page of all planes, or a part of one.
     page_sectors: u32,
+    /// Mapped pages of an array page, as a power of two.
+    parts_shift: u32,
     host: HostSpec,
     bus: Timeline,
     /// Time of so many sectors on the host interface, up to a page.
     transfer_ns: Vec<u64>,
     /// When each command that is executed at once is done.
     places: Places,
+    /// When each processor of the controller is free, where they are counted.
+    processors: Option<Places>,
     /// Cleaning that commands had in their way.
     cleaning_times: CleaningTimes,
     pub(crate) dies: Dies,
     cache: WriteCache,
     works_in_idle_time: bool,
     last_ns: u64,
+    /// Everything that happens by itself has happened until then.
+    caught_up_ns: u64,
     statistics: DeviceStatistics,
     /// Work that the layers report for the pages of the command, die by die.
     work: Vec<PageWork>,
@@ -178,6 +187,9 @@ impl FlashDevice {
         let part = join_planes(&part);
         part.check()
             .map_err(|sentence| format!("flash.part with all planes joined: {sentence}"))?;
+        let parts = flash.parts_of_page(part.geometry.page_data_bytes)?;
+        let mut part = part;
+        part.geometry = part.geometry.divided(parts);
         let page_sectors = (u64::from(part.geometry.page_data_bytes) / SECTOR_BYTES) as u32;
         if !(1..=PAGE_SECTORS_MAX).contains(&page_sectors) {
             return Err(format!(
@@ -192,7 +204,8 @@ impl FlashDevice {
         }
         let dies = u64::from(flash.dies());
         let pages = flash.capacity_bytes.div_ceil(page_bytes);
-        let pages_of_a_die = pages.div_ceil(dies);
+        // Array pages go round the dies, with all their parts.
+        let pages_of_a_die = pages.div_ceil(u64::from(parts)).div_ceil(dies) * u64::from(parts);
         // Every die has the same number of pages, rounded up: the last stripe may be short.
         if pages > u64::from(u32::MAX) || pages_of_a_die > u64::from(part.geometry.pages()) {
             return Err(format!(
@@ -213,16 +226,20 @@ impl FlashDevice {
         Ok(Self {
             sectors: flash.capacity_bytes / SECTOR_BYTES,
             page_sectors,
+            // A power of two: page and unit are, or the part would not have been divided.
+            parts_shift: parts.trailing_zeros(),
             host: spec.host,
             bus: Timeline::default(),
             // Looked up for every piece of a page, where a division would take as long as all else.
             transfer_ns: (0..=u64::from(page_sectors)).map(transfer_ns).collect(),
             places: Places::new(spec.host.executes),
+            processors: spec.host.processors.map(Places::new),
             cleaning_times: CleaningTimes::default(),
             dies: Dies::new(layers?, flash.channels, &part, flash.copy_back, spec.cleaning),
             cache: WriteCache::new(spec.cache.bytes, flash.dies()),
             works_in_idle_time: spec.cache.bytes > 0 || spec.cleaning.background,
             last_ns: 0,
+            caught_up_ns: 0,
             statistics: DeviceStatistics::default(),
             work: Vec::new(),
         })
@@ -233,7 +250,7 @@ impl FlashDevice {
         self.dies.all.iter().map(|die| die.layer.0.as_ref())
     }
 
-    /// Sectors of a page: one page of every plane of a die.
+    /// Sectors of a mapped page: one page of every plane of a die, or a part of it.
     pub fn page_sectors(&self) -> u32 {
         self.page_sectors
     }
@@ -275,7 +292,17 @@ impl FlashDevice {
     #[inline]
     fn die_of(&self, page: u64) -> (usize, u32) {
         let dies = self.dies.all.len() as u64;
-        ((page % dies) as usize, (page / dies) as u32)
+        if self.parts_shift == 0 {
+            return ((page % dies) as usize, (page / dies) as u32);
+        }
+        let (array_page, part) = (page >> self.parts_shift, page & (self.parts() - 1));
+        ((array_page % dies) as usize, ((array_page / dies) << self.parts_shift | part) as u32)
+    }
+
+    /// Mapped pages of an array page.
+    #[inline]
+    pub(crate) fn parts(&self) -> u64 {
+        1 << self.parts_shift
     }
 
     /// Everything that happens by itself until `until_ns`.
@@ -298,19 +325,18 @@ impl FlashDevice {
     /// Ends what the die has ended, and begins what it can begin before `until_ns`.
     fn catch_up_die(&mut self, die: usize, until_ns: u64, cleans: bool) -> Result<(), FtlError> {
         loop {
-            if let Some(in_flight) = self.dies.all[die].in_flight {
+            if let Some(in_flight) = &self.dies.all[die].in_flight {
                 // It is still being programmed.
                 if in_flight.end_ns > until_ns {
                     return Ok(());
                 }
-                self.cache.release(in_flight.slot);
-                self.dies.all[die].in_flight = None;
+                self.land(die);
             }
             let state = &self.dies.all[die];
-            let Some(first) = self.cache.first(die) else {
+            let Some(ready_ns) = self.drain_ready_ns(die) else {
                 return if cleans { self.dies.clean_until(die, until_ns) } else { Ok(()) };
             };
-            let start_ns = state.busy_until_ns.max(first.ready_ns);
+            let start_ns = state.busy_until_ns.max(ready_ns);
             // Between a page that has yet to arrive and the next, a die may clean.
             if cleans && self.dies.next_cleaning_ns(die) < start_ns.min(until_ns) {
                 self.dies.clean_until(die, start_ns.min(until_ns))?;
@@ -323,8 +349,32 @@ impl FlashDevice {
         }
     }
 
-    /// The die takes its first page out of the cache.
+    /// When all sectors have arrived that the die programs next; never, if it waits for more of them.
+    ///
+    /// Parts of a page wait until they fill one: the cache is there to gather them.
+    #[inline]
+    fn drain_ready_ns(&self, die: usize) -> Option<u64> {
+        if self.parts_shift == 0 {
+            return self.cache.first(die).map(|first| first.ready_ns);
+        }
+        let parts = self.parts() as usize;
+        self.cache
+            .group(die, parts)
+            .filter(|(count, _)| *count == parts)
+            .map(|(_, ready_ns)| ready_ns)
+    }
+
+    /// What the die programs has reached the medium, and leaves the cache.
+    fn land(&mut self, die: usize) {
+        let Some(in_flight) = self.dies.all[die].in_flight.take() else { return };
+        in_flight.slots().iter().for_each(|slot| self.cache.release(*slot));
+    }
+
+    /// The die takes its first page, or as many parts of a page as wait, out of the cache.
     fn drain_one(&mut self, die: usize, start_ns: u64) -> Result<(), FtlError> {
+        if self.parts_shift > 0 {
+            return self.drain_parts(die, start_ns);
+        }
         let Some(first) = self.cache.first(die) else { return Ok(()) };
         let Some(slot) = self.cache.take_first(die) else { return Ok(()) };
         let (_, local) = self.die_of(u64::from(first.page));
@@ -335,7 +385,7 @@ impl FlashDevice {
         let mut work = [PageWork::default()];
         self.dies.all[die].layer.0.write_measured(local, &mut work)?;
         let end = self.dies.program(die, read, &work[0]);
-        self.dies.all[die].in_flight = Some(InFlight { slot, end_ns: end.ns });
+        self.dies.all[die].in_flight = Some(InFlight::new(&[slot], end.ns));
         Ok(())
     }
 
@@ -523,22 +573,38 @@ impl FlashDevice {
         for die in 0..self.dies.all.len() {
             self.catch_up_die(die, from.ns, true)?;
             let state = &self.dies.all[die];
-            let end_ns = match (state.in_flight, self.cache.first(die)) {
+            let end_ns = match (&state.in_flight, self.drain_ready_ns(die)) {
                 (Some(in_flight), _) => in_flight.end_ns,
                 // It takes its first page by then at the earliest; a nanosecond later that is in
                 // flight.
-                (None, Some(first)) => state.busy_until_ns.max(first.ready_ns).max(from.ns) + 1,
+                (None, Some(ready_ns)) => state.busy_until_ns.max(ready_ns).max(from.ns) + 1,
                 (None, None) => continue,
             };
             if next.is_none_or(|(soonest_ns, _)| end_ns < soonest_ns) {
                 next = Some((end_ns, die));
             }
         }
-        let Some((end_ns, die)) = next else { return Ok(from) };
+        let Some((end_ns, die)) = next else { return self.make_room(from) };
         if end_ns <= from.ns {
             return Ok(from);
         }
         self.catch_up_die(die, end_ns, true)?;
+        let cleaning_ns = self.dies.cleaning_between(die, from.ns, end_ns);
+        Ok(Moment { ns: end_ns, cleaning_ns: from.cleaning_ns + cleaning_ns })
+    }
+
+    /// The cache is full of parts, and no die has enough of them for a page: the die with most programs them.
+    fn make_room(&mut self, from: Moment) -> Result<Moment, FtlError> {
+        let dies = 0..self.dies.all.len();
+        // The first of equals, whatever the number of dies.
+        let fullest = dies.rev().max_by_key(|die| self.cache.waiting_of(*die));
+        let Some(die) = fullest.filter(|die| self.cache.waiting_of(*die) > 0) else {
+            return Ok(from);
+        };
+        let start_ns = self.dies.all[die].busy_until_ns.max(from.ns);
+        self.drain_one(die, start_ns)?;
+        let end_ns = self.dies.all[die].in_flight.as_ref().map_or(from.ns, |page| page.end_ns);
+        self.land(die);
         let cleaning_ns = self.dies.cleaning_between(die, from.ns, end_ns);
         Ok(Moment { ns: end_ns, cleaning_ns: from.cleaning_ns + cleaning_ns })
     }
@@ -555,17 +621,15 @@ impl FlashDevice {
         for die in 0..self.dies.all.len() {
             self.catch_up_die(die, ready.ns, true)?;
             while let Some(first) = self.cache.first(die) {
-                if let Some(in_flight) = self.dies.all[die].in_flight.take() {
-                    self.cache.release(in_flight.slot);
-                }
+                self.land(die);
                 let start_ns = self.dies.all[die].busy_until_ns.max(first.ready_ns).max(ready.ns);
                 self.drain_one(die, start_ns)?;
             }
-            if let Some(in_flight) = self.dies.all[die].in_flight.take() {
-                self.cache.release(in_flight.slot);
-                let cleaning_ns = self.dies.cleaning_between(die, ready.ns, in_flight.end_ns);
+            if let Some(end_ns) = self.dies.all[die].in_flight.as_ref().map(|page| page.end_ns) {
+                self.land(die);
+                let cleaning_ns = self.dies.cleaning_between(die, ready.ns, end_ns);
                 let cleaning_ns = ready.cleaning_ns + cleaning_ns;
-                done = done.or_later(Moment { ns: in_flight.end_ns, cleaning_ns });
+                done = done.or_later(Moment { ns: end_ns, cleaning_ns });
             }
         }
         Ok(done)
@@ -581,6 +645,9 @@ impl FlashDevice {
             if end == self.sectors { end.div_ceil(page_sectors) } else { end / page_sectors };
         if end_page <= first {
             return Ok(ready);
+        }
+        if self.parts_shift > 0 {
+            return self.discard_parts(first..end_page, ready);
         }
         let stripe = Stripe { first, pages: end_page - first, dies: self.dies.all.len() as u64 };
         if self.cache.has_waiting() {
@@ -610,20 +677,43 @@ impl FlashDevice {
     fn execute(
         &mut self,
         command: &Command,
+        early: Moment,
         start: Moment,
         cached: &mut u32,
     ) -> Result<Moment, FtlError> {
-        let ready = start.after(self.host.command_overhead_ns);
+        let ready = self.begin(start, command.operation);
+        // With a queue to look ahead in, the array begins once the card has looked at the task, and without one when
+        // the command is taken up.
+        let overhead_ns = self.host.command_overhead_ns;
+        let early = if self.host.prefetches { early.after(overhead_ns) } else { ready };
         match command.operation {
+            Operation::Read if self.parts_shift > 0 => {
+                self.read_parts(command, early, ready, cached)
+            }
             Operation::Read => self.read(command, ready, cached),
             Operation::Write if self.cache.exists() && !command.fua => {
                 *cached = command.sectors;
                 self.write_to_cache(command, ready)
             }
+            Operation::Write if self.parts_shift > 0 => self.write_parts(command, ready),
             Operation::Write => self.write_through(command, ready),
             Operation::Flush => self.drain_all(ready),
             Operation::Discard => self.discard(command, ready),
         }
+    }
+
+    /// The controller takes a command up: its data can move when the overhead is over.
+    #[inline]
+    fn begin(&mut self, start: Moment, operation: Operation) -> Moment {
+        let overhead_ns = match (operation, self.host.write_overhead_ns) {
+            (Operation::Write, Some(overhead_ns)) => overhead_ns,
+            _ => self.host.command_overhead_ns,
+        };
+        let Some(processors) = &mut self.processors else { return start.after(overhead_ns) };
+        // Commands that are executed at once still share the processors, one after the other.
+        let ready = start.not_before(processors.first_ns()).after(overhead_ns);
+        processors.occupy_first(ready.ns);
+        ready
     }
 }
 
@@ -650,13 +740,18 @@ impl BlockDevice for FlashDevice {
         // Commands begin in order, on the place that is free first.
         let start_ns = now_ns.max(self.places.first_ns());
         // Idle time is made up for now: the state must be that of the moment at which the command
-        // begins.
-        self.catch_up(start_ns)?;
+        // begins. A read that is prefetched begins on the dies as it comes.
+        let prefetches = self.host.prefetches && command.operation == Operation::Read;
+        // Not before the command ahead of it begins: until then the dies are as that one finds them.
+        let early_ns = if prefetches { now_ns.max(self.caught_up_ns) } else { start_ns };
+        self.catch_up(early_ns)?;
+        self.caught_up_ns = early_ns;
         self.cleaning_times.forget_before(now_ns);
         let waited_ns = self.cleaning_times.between(now_ns, start_ns);
         let start = Moment { ns: start_ns, cleaning_ns: waited_ns };
         let mut cached_sectors = 0;
-        let done = self.execute(command, start, &mut cached_sectors)?;
+        let early = Moment { ns: early_ns, cleaning_ns: 0 };
+        let done = self.execute(command, early, start, &mut cached_sectors)?;
         debug_assert!(done.ns >= start_ns, "a command ends after it begins");
         debug_assert!(
             waited_ns <= done.cleaning_ns && done.cleaning_ns <= done.ns - now_ns,
@@ -709,12 +804,12 @@ impl BlockDevice for FlashDevice {
     fn flash(&self) -> Option<DeviceFlash> {
         let chip = self.dies.all.first()?.layer.0.flash().chip();
         let geometry = chip.geometry();
-        let page_bytes = u64::from(geometry.page_data_bytes);
+        let page_bytes = geometry.program_bytes();
         let erase_counts = self.layers().flat_map(|layer| layer.flash().chip().erase_counts());
         let tables_bytes: u64 = self.layers().map(Ftl::ram_bytes).sum();
         Some(DeviceFlash {
             page_bytes,
-            block_bytes: page_bytes * u64::from(geometry.pages_per_block),
+            block_bytes: geometry.block_bytes(),
             erase_cycles_max: chip.errors().erase_cycles_max,
             erase_counts: erase_counts.copied().collect(),
             ram_bytes: tables_bytes + self.cache.capacity_bytes(),
@@ -740,9 +835,13 @@ impl FlashDevice {
         );
         self.bus = Timeline::default();
         self.places.start_over();
+        if let Some(processors) = &mut self.processors {
+            processors.start_over();
+        }
         self.cleaning_times = CleaningTimes::default();
         self.dies.start_over();
         self.last_ns = 0;
+        self.caught_up_ns = 0;
         self.statistics = DeviceStatistics::default();
     }
 }

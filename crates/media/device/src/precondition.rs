@@ -1,6 +1,8 @@
 //! Filling a device before a run: sequential writes, then random overwrites, in no time.
 
 use crate::{DeviceError, FlashDevice};
+use ftl::{Ftl, FtlError};
+use nand::PAGES_PER_PROGRAM_MAX;
 use random::Stream;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +78,26 @@ pub const DEVICE_WRITES_MAX: u32 = 8;
 /// A change of one part in so many, and less, is steady.
 const STEADY_PARTS: u64 = 100;
 
+/// Overwrites so many of the `filled` pages, drawn at random; parts of a page come together, as a cache gathers them.
+fn overwrite(
+    layer: &mut dyn Ftl,
+    stream: &mut Stream,
+    filled: u32,
+    count: u64,
+) -> Result<(), FtlError> {
+    let together = layer.flash().geometry().pages_per_program;
+    if together == 1 {
+        return (0..count).try_for_each(|_| layer.write(stream.below(filled), None));
+    }
+    let mut lpns = [0; PAGES_PER_PROGRAM_MAX as usize];
+    for first in (0..count).step_by(together as usize) {
+        let lpns = &mut lpns[..u64::from(together).min(count - first) as usize];
+        lpns.fill_with(|| stream.below(filled));
+        layer.write_together(lpns)?;
+    }
+    Ok(())
+}
+
 /// Overwrites what is filled, as often as it takes; `streams` has one of each die.
 fn settle(
     device: &mut FlashDevice,
@@ -92,16 +114,14 @@ fn settle(
         for ((die, filled), stream) in device.dies.all.iter_mut().zip(filled).zip(&mut *streams) {
             let layer = die.layer.0.as_mut();
             let counted = layer.flash().chip().counters().page_programs;
-            for _ in 0..*filled {
-                layer.write(stream.below(*filled), None)?;
-            }
+            overwrite(layer, stream, *filled, u64::from(*filled))?;
             programs += layer.flash().chip().counters().page_programs - counted;
         }
         // In whole numbers: a ratio of floats would depend on how it is rounded.
         let is_reached =
             before.is_some_and(|before: u64| programs.abs_diff(before) * STEADY_PARTS < before);
         if is_reached || device_writes == DEVICE_WRITES_MAX {
-            let write_amplification = programs as f64 / host_pages as f64;
+            let write_amplification = (programs * device.parts()) as f64 / host_pages as f64;
             return Ok(Some(Steadiness { device_writes, is_reached, write_amplification }));
         }
         before = Some(programs);
@@ -120,28 +140,29 @@ pub(crate) fn prepare(
     // The last page of the device may be cut short by its end.
     let pages =
         if bytes == capacity_bytes { bytes.div_ceil(page_bytes) } else { bytes / page_bytes };
-    let dies = device.dies.all.len() as u64;
+    let (dies, parts) = (device.dies.all.len() as u64, device.parts());
     device.drain_cache()?;
     let (mut filled_pages, mut streams) = (Vec::new(), Vec::new());
     for (die, number) in device.dies.all.iter_mut().zip(0_u64..) {
-        // Page p of the device is page p / dies of die p mod dies.
-        let filled = (pages.saturating_sub(number)).div_ceil(dies) as u32;
+        // Array page p of the device is array page p / dies of die p mod dies; the last one may be filled in part.
+        let whole = (pages / parts).saturating_sub(number).div_ceil(dies) * parts;
+        let is_last = pages / parts % dies == number;
+        let filled = (whole + if is_last { pages % parts } else { 0 }) as u32;
         let layer = die.layer.0.as_mut();
         debug_assert!(filled <= layer.logical_pages(), "die {number} has the pages of its share");
         layer.write_pages(0..filled)?;
         // A stream for each die, so that the number of dies does not change what another die draws.
         let mut stream = Stream::new(how.seed, &format!("precondition of die {number}"));
         let overwrites = u64::from(filled) * u64::from(how.overwrite_permille) / 1000;
-        for _ in 0..overwrites {
-            layer.write(stream.below(filled), None)?;
-        }
+        overwrite(layer, &mut stream, filled, overwrites)?;
         if how.until_all_clean && filled > 0 {
             // A layer that never erases under random writes has no steady state to wait for.
             let mut left = 2 * u64::from(layer.flash().geometry().pages());
             let erases = layer.flash().chip().counters().erases;
             while left > 0 && layer.flash().chip().counters().erases == erases {
-                layer.write(stream.below(filled), None)?;
-                left -= 1;
+                let count = parts.min(left);
+                overwrite(layer, &mut stream, filled, count)?;
+                left -= count;
             }
         }
         filled_pages.push(filled);

@@ -45,10 +45,21 @@ pub struct HostSpec {
     pub bytes_per_second: u64,
     /// Time from the begin of a command until its data can move, nanoseconds.
     pub command_overhead_ns: u64,
+    /// The same time of a write, where it differs: a write into the cache asks the map for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_overhead_ns: Option<u64>,
     /// Commands the host may have outstanding.
     pub queue_depth: u32,
     /// Commands that are executed at once. With one, they are executed strictly in order.
     pub executes: u32,
+    /// Array reads of queued commands begin before their turn, as a card with a command queue prefetches into its
+    /// buffer. Overhead and transfers keep the order.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prefetches: bool,
+    /// Processors of the controller: so many commands have their overhead at once. Left out, each command has its
+    /// own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<u32>,
 }
 
 /// Dies, channels and the translation layer.
@@ -71,6 +82,10 @@ pub struct FlashSpec {
     pub capacity_bytes: u64,
     /// Copies within a die leave its channel alone.
     pub copy_back: bool,
+    /// Bytes that the layer maps as one, where that is less than a page of all planes: a power of two of sectors.
+    /// Layers that map whole pages take no notice of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping_unit_bytes: Option<u32>,
     /// Translation layer, one on each die.
     #[serde(default = "default_ftl")]
     pub ftl: String,
@@ -198,11 +213,15 @@ const KEYS: &[&str] = &[
     "flash.copy_back",
     "flash.dies_per_channel",
     "flash.ftl",
+    "flash.mapping_unit_bytes",
     "flash.part",
     "host.bytes_per_second",
     "host.command_overhead_ns",
     "host.executes",
+    "host.prefetches",
+    "host.processors",
     "host.queue_depth",
+    "host.write_overhead_ns",
 ];
 
 impl DeviceSpec {
@@ -316,8 +335,16 @@ impl HostSpec {
                 self.command_overhead_ns <= 1_000_000_000,
                 "command_overhead_ns must be at most 1000000000 (1 s)",
             ),
+            (
+                self.write_overhead_ns.is_none_or(|overhead_ns| overhead_ns <= 1_000_000_000),
+                "write_overhead_ns must be at most 1000000000 (1 s)",
+            ),
             ((1..=65_536).contains(&self.queue_depth), "queue_depth must be 1 to 65536"),
             ((1..=1_024).contains(&self.executes), "executes must be 1 to 1024"),
+            (
+                self.processors.is_none_or(|processors| (1..=1_024).contains(&processors)),
+                "processors must be 1 to 1024",
+            ),
         ];
         first_broken("host", &rules)
     }
@@ -338,8 +365,34 @@ impl FlashSpec {
                 "ftl must be a translation layer of `nandlab list`",
             ),
             (self.blocks.is_none_or(|blocks| blocks >= 8), "blocks must be at least 8"),
+            (
+                self.mapping_unit_bytes.is_none_or(|bytes| bytes >= 512 && bytes.is_power_of_two()),
+                "mapping_unit_bytes must be a power of two, at least 512",
+            ),
+            (
+                // The parts that move come from several pages, so they meet in the controller.
+                self.mapping_unit_bytes.is_none() || !self.copy_back,
+                "copy_back must be false with mapping_unit_bytes",
+            ),
         ];
         first_broken("flash", &rules)
+    }
+
+    /// Parts of a page of `page_bytes` bytes, all planes together, that the layer maps one by one.
+    ///
+    /// # Errors
+    /// A sentence with the key, if the page has no such parts.
+    pub fn parts_of_page(&self, page_bytes: u32) -> Result<u32, String> {
+        let maps_parts = ftl::find_ftl(&self.ftl).is_some_and(|entry| entry.maps_parts);
+        let Some(unit_bytes) = self.mapping_unit_bytes.filter(|_| maps_parts) else { return Ok(1) };
+        let parts = page_bytes / unit_bytes;
+        if unit_bytes * parts != page_bytes || !(1..=nand::PAGES_PER_PROGRAM_MAX).contains(&parts) {
+            return Err(format!(
+                "flash.mapping_unit_bytes must divide the page of {page_bytes} bytes (all planes together) into 1 to {} parts",
+                nand::PAGES_PER_PROGRAM_MAX
+            ));
+        }
+        Ok(parts)
     }
 
     /// Number of dies on all channels.
@@ -441,7 +494,8 @@ mod tests {
     #[test]
     fn the_keys_of_set_are_sorted_and_complete() {
         assert!(KEYS.windows(2).all(|pair| pair[0] < pair[1]));
-        let mut found: BTreeSet<String> = ["flash.blocks", "flash.bus"].map(String::from).into();
+        let optional = ["flash.blocks", "flash.bus", "flash.mapping_unit_bytes", "host.processors"];
+        let mut found: BTreeSet<String> = optional.map(String::from).into();
         for spec in devices() {
             let mut table = toml::Table::try_from(&spec).expect("a table");
             table.retain(|name, _| !["name", "summary", "sources"].contains(&name));

@@ -11,8 +11,16 @@ macro_rules! embedded {
 }
 
 /// Name and text of every preset, sorted by name.
-pub(crate) const TEXTS: &[(&str, &str)] =
-    embedded!("disk-7200", "emmc-4.5-64gb", "emmc-5.1-64gb", "nvme-ssd", "sata-ssd");
+pub(crate) const TEXTS: &[(&str, &str)] = embedded!(
+    "disk-7200",
+    "emmc-4.5-64gb",
+    "emmc-4.51-64gb",
+    "emmc-5.0-64gb",
+    "emmc-5.1-64gb",
+    "nvme-ssd",
+    "sata-ssd",
+    "sd-c10-16gb",
+);
 
 /// All presets, sorted by name.
 pub fn devices() -> Vec<DeviceSpec> {

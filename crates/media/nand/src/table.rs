@@ -12,7 +12,9 @@ macro_rules! embedded {
 
 /// Name and text of every catalogue part, sorted by name.
 const TEXTS: &[(&str, &str)] = embedded!(
+    "generic-mlc-1x",
     "generic-mlc-2x",
+    "generic-mlc-3d",
     "generic-qlc-3d",
     "generic-tlc-3d",
     "k9f1g08u0a",

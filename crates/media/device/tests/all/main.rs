@@ -1,6 +1,7 @@
 //! Every test of `device` in one program, which is built in a fraction of the time of many.
 
+mod cards;
 mod disk;
 mod flash;
-mod presets;
+mod parts;
 mod support;
