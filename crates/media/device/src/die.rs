@@ -375,6 +375,40 @@ impl Dies {
         Ok(())
     }
 
+    /// Cleans a little after a program of the host, so that no write ever waits for a whole block.
+    ///
+    /// The program is done by then: the steps delay what comes after it on the die.
+    #[inline]
+    pub(crate) fn clean_after_program(&mut self, die: usize) -> Result<(), FtlError> {
+        for _ in 0..self.cleaning.steps_per_program {
+            let layer = &mut self.all[die].layer.0;
+            let before = Work::of(layer.flash().chip());
+            let step = layer.clean_step(self.cleaning.free_target_blocks)?;
+            let work = Work::of(layer.flash().chip()) - before;
+            self.all[die].in_block = step == CleanStep::Moved;
+            if step == CleanStep::Idle {
+                break;
+            }
+            if self.cleaning.takes_time {
+                let start_ns = self.all[die].busy_until_ns;
+                self.clean(die, start_ns, work, ActivityKind::ForegroundCleaning);
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees, in no time, what a device keeps free that spreads its cleaning over writes: a prepared device is not in
+    /// the middle of it.
+    pub(crate) fn clean_ahead(&mut self) -> Result<(), FtlError> {
+        if self.cleaning.steps_per_program == 0 {
+            return Ok(());
+        }
+        for die in &mut self.all {
+            while die.layer.0.clean_step(self.cleaning.free_target_blocks)? != CleanStep::Idle {}
+        }
+        Ok(())
+    }
+
     /// Nothing will be asked about times before `ns`.
     #[inline]
     pub(crate) fn forget_before(&mut self, ns: u64) {

@@ -385,6 +385,7 @@ impl FlashDevice {
         let mut work = [PageWork::default()];
         self.dies.all[die].layer.0.write_measured(local, &mut work)?;
         let end = self.dies.program(die, read, &work[0]);
+        self.dies.clean_after_program(die)?;
         self.dies.all[die].in_flight = Some(InFlight::new(&[slot], end.ns));
         Ok(())
     }
@@ -487,7 +488,9 @@ impl FlashDevice {
         let mut work = [PageWork::default()];
         self.dies.all[die].layer.0.write_measured(local, &mut work)?;
         let arrived = self.cross(ready, piece.sectors());
-        Ok(ready.or_later(self.dies.program(die, arrived.or_later(rest), &work[0])))
+        let end = self.dies.program(die, arrived.or_later(rest), &work[0]);
+        self.dies.clean_after_program(die)?;
+        Ok(ready.or_later(end))
     }
 
     /// Sectors go to the dies; done when the last page is programmed.
@@ -535,6 +538,7 @@ impl FlashDevice {
             };
             let work = self.work[stripe.position(index as usize)];
             let end = self.dies.program(die, arrived.or_later(rest), &work);
+            self.dies.clean_after_program(die)?;
             done = done.or_later(end);
         }
         Ok(done)

@@ -169,6 +169,7 @@ pub(crate) fn prepare(
         streams.push(stream);
     }
     let steadiness = if how.steady { settle(device, &filled_pages, &mut streams)? } else { None };
+    device.dies.clean_ahead()?;
     for die in &mut device.dies.all {
         let layer = die.layer.0.as_mut();
         // Counters begin at zero after the fill; wear stays.

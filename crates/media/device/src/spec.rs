@@ -121,6 +121,16 @@ pub struct Cleaning {
     pub free_target_blocks: u32,
     /// What a command waits for that finds the die cleaning.
     pub suspend: Suspend,
+    /// Steps of cleaning after each program of the host, while fewer than `free_target_blocks` blocks are free: a
+    /// step moves an array page, or erases a block whose pages are moved. With 0, a die that has no free block left
+    /// empties a whole one before it goes on.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub steps_per_program: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(steps: &u32) -> bool {
+    *steps == 0
 }
 
 fn yes() -> bool {
@@ -135,6 +145,7 @@ impl Default for Cleaning {
             idle_before_ns: 0,
             free_target_blocks: 0,
             suspend: Suspend::Page,
+            steps_per_program: 0,
         }
     }
 }
@@ -194,6 +205,7 @@ const KEYS: &[&str] = &[
     "cleaning.background",
     "cleaning.free_target_blocks",
     "cleaning.idle_before_ns",
+    "cleaning.steps_per_program",
     "cleaning.suspend",
     "cleaning.takes_time",
     "disk.cylinders",
@@ -409,6 +421,11 @@ impl Cleaning {
                 !self.background || self.free_target_blocks >= 2,
                 "free_target_blocks must be at least 2 with background = true",
             ),
+            (
+                self.steps_per_program == 0 || self.free_target_blocks >= 2,
+                "free_target_blocks must be at least 2 with steps_per_program",
+            ),
+            (self.steps_per_program <= 1_000, "steps_per_program must be at most 1000"),
             (
                 self.idle_before_ns <= 3_600_000_000_000,
                 "idle_before_ns must be at most 3600000000000 (1 h)",

@@ -112,6 +112,7 @@ impl FlashDevice {
             }
             let work = self.dies.all[die].layer.0.write_together(lpns)?;
             done = done.or_later(self.dies.program(die, arrived.or_later(rest), &work));
+            self.dies.clean_after_program(die)?;
         }
         Ok(done)
     }
@@ -138,6 +139,7 @@ impl FlashDevice {
         debug_assert!(count > 0, "a die without a page in the cache drains nothing");
         let work = self.dies.all[die].layer.0.write_together(&lpns[..count])?;
         let end = self.dies.program(die, begin, &work);
+        self.dies.clean_after_program(die)?;
         self.dies.all[die].in_flight = Some(InFlight::new(&slots[..count], end.ns));
         Ok(())
     }

@@ -158,3 +158,28 @@ fn queued_reads_are_prefetched_and_keep_their_order() {
     // All but the transfers of the second read was done before its turn.
     assert!(second - early_second >= 75_000, "{second} and {early_second}");
 }
+
+/// A full device under random writes: the longest one waits for a few pages instead of a whole block.
+#[test]
+fn cleaning_after_each_program_keeps_writes_from_waiting_for_a_block() {
+    let longest_ns = |steps| {
+        let mut device = parted(&[
+            ("flash.capacity_bytes", "16777216"),
+            ("cleaning.steps_per_program", steps),
+            ("cleaning.free_target_blocks", "4"),
+        ]);
+        let steady = Precondition { steady: true, ..Precondition::default() };
+        device.precondition(&steady).expect("prepared");
+        let (mut at, mut longest_ns, mut stream) = (0, 0, random::Stream::new(1, "steps"));
+        for _ in 0..2_000 {
+            let sector = u64::from(stream.below(4_096)) * 8;
+            let done = device.submit(at, &Command::write(sector, 8)).expect("written");
+            longest_ns = longest_ns.max(done.done_ns - at);
+            at = done.done_ns;
+        }
+        assert!(device.statistics().foreground_cleaning_ns > 0, "nothing was cleaned");
+        longest_ns
+    };
+    let (whole, spread) = (longest_ns("0"), longest_ns("2"));
+    assert!(spread * 2 < whole, "{spread} and {whole}");
+}
