@@ -34,7 +34,10 @@ pub use disk::DiskDevice;
 pub use disk_spec::{DiskSpec, SeekSpec};
 pub use flash::FlashDevice;
 pub use precondition::{DEVICE_WRITES_MAX, Fill, Precondition, Steadiness};
-pub use spec::{CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, SpecError, Suspend};
+pub use spec::{
+    CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, PUBLISHED_CELLS, Published, SpecError,
+    Suspend,
+};
 pub use table::{devices, find_device, find_or_load};
 
 #[cfg(test)]

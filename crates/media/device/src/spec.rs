@@ -32,9 +32,42 @@ pub struct DeviceSpec {
     /// A rotating disk; exclusive with `flash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSpec>,
+    /// Figures of the device that this one is named for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<Published>,
     /// Where the values stand: a key (`host.executes`) or a section (`flash`) to its source.
     #[serde(default)]
     pub sources: BTreeMap<String, String>,
+}
+
+/// What is published of a named device, and the conditions under which it is measured here: four cells, sequential
+/// and random requests of 4 KiB, read and written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// Maker, model, size and year.
+    pub device: String,
+    /// Where the figures stand, and what is known of their conditions.
+    pub source: String,
+    /// Bytes of a sequential request.
+    pub sequential_bytes: u32,
+    /// Sequential requests outstanding.
+    pub sequential_depth: u32,
+    /// Bytes from the beginning of the device that random requests lie in.
+    pub random_span_bytes: u64,
+    /// Random requests outstanding.
+    pub random_depth: u32,
+    /// Sequential reads, 10^6 bytes a second.
+    pub sequential_read_mb_per_s: f64,
+    /// Sequential writes, 10^6 bytes a second.
+    pub sequential_write_mb_per_s: f64,
+    /// Random reads a second.
+    pub random_read_per_s: f64,
+    /// Random writes a second.
+    pub random_write_per_s: f64,
+    /// Cells to which a value of the device is fitted, by their key: two at most. The others are predictions.
+    #[serde(default)]
+    pub fitted: Vec<String>,
 }
 
 /// The host interface: a half duplex bus.
@@ -313,6 +346,9 @@ impl DeviceSpec {
     /// A sentence that begins with the key outside its range and names the permitted values.
     pub fn check(&self) -> Result<(), String> {
         self.host.check()?;
+        if let Some(published) = &self.published {
+            published.check()?;
+        }
         match (&self.flash, &self.disk) {
             (Some(flash), None) => {
                 flash.check()?;
@@ -333,6 +369,48 @@ impl DeviceSpec {
             }
             _ => Err("flash and disk exclude each other: give one of them".into()),
         }
+    }
+}
+
+/// The cells of [`Published`], by their keys.
+pub const PUBLISHED_CELLS: [&str; 4] = [
+    "random_read_per_s",
+    "random_write_per_s",
+    "sequential_read_mb_per_s",
+    "sequential_write_mb_per_s",
+];
+
+impl Published {
+    fn check(&self) -> Result<(), String> {
+        let is_positive = |figure: f64| figure.is_finite() && figure > 0.0;
+        let figures = [
+            self.sequential_read_mb_per_s,
+            self.sequential_write_mb_per_s,
+            self.random_read_per_s,
+            self.random_write_per_s,
+        ];
+        let is_cell = |name: &String| PUBLISHED_CELLS.contains(&name.as_str());
+        let rules = [
+            (
+                figures.into_iter().all(is_positive),
+                "random_read_per_s and the others must be above 0",
+            ),
+            (
+                self.sequential_bytes >= 512 && self.sequential_bytes.is_multiple_of(512),
+                "sequential_bytes must be a multiple of 512",
+            ),
+            (self.random_span_bytes >= 4096, "random_span_bytes must be at least 4096"),
+            (
+                self.sequential_depth > 0 && self.random_depth > 0,
+                "random_depth and sequential_depth must be at least 1",
+            ),
+            (self.fitted.len() <= 2, "fitted must name two cells at most"),
+            (
+                self.fitted.iter().all(is_cell),
+                "fitted must name cells: random_read_per_s, random_write_per_s, sequential_read_mb_per_s, sequential_write_mb_per_s",
+            ),
+        ];
+        first_broken("published", &rules)
     }
 }
 
@@ -492,6 +570,8 @@ mod tests {
         for (file, text) in TEXTS {
             let mut table: toml::Table = text.parse().expect("parsed before");
             let sources = table.remove("sources").expect("sources");
+            // It states its own source.
+            table.remove("published");
             let sources = sources.as_table().expect("a table");
             let mut keys = BTreeSet::new();
             leaves("", &table, &mut keys);
@@ -515,7 +595,8 @@ mod tests {
         let mut found: BTreeSet<String> = optional.map(String::from).into();
         for spec in devices() {
             let mut table = toml::Table::try_from(&spec).expect("a table");
-            table.retain(|name, _| !["name", "summary", "sources"].contains(&name));
+            let no_keys = ["name", "published", "sources", "summary"];
+            table.retain(|name, _| !no_keys.contains(&name));
             leaves("", &table, &mut found);
         }
         found.retain(|key| !key.starts_with("flash.settings."));
