@@ -357,16 +357,20 @@ def nandlab_study(workload: Workload, capacity: int, requests: int, seed: int, p
         "flash.channels": CHANNELS,
         "flash.dies_per_channel": CHIPS_PER_CHANNEL,
         "flash.capacity_bytes": capacity,
+        "flash.mapping_unit_bytes": PAGE_BYTES,
         "flash.copy_back": "false",
         "flash.settings.cleaning": "greedy",
         "flash.settings.frontier": "separate",
         "flash.settings.low_water": BLOCKS_KEPT_FREE,
         "cache.bytes": 0,
         "cleaning.background": "false",
+        "cleaning.steps_per_program": 0,
         # The sequential writes begin on a device that cleans, too: in no time.
         "cleaning.takes_time": str(workload.cleans).lower(),
         "host.bytes_per_second": 4_000_000_000,
         "host.command_overhead_ns": 0,
+        "host.write_overhead_ns": 0,
+        "host.processors": QUEUE_DEPTH,
         "host.executes": QUEUE_DEPTH,
     }
     # JSON's numbers and texts are TOML's, too.

@@ -7,7 +7,7 @@ import polars
 import pytest
 
 from nandlab.study_files import shipped_studies
-from nandlab.validation import published_times
+from nandlab.validation import named_devices, published_times
 from nandlab.validation.comparison import Asked, Comparison, Figure, asked_of, compare
 from nandlab.validation.explanations import DEPARTURES, EXPLAINED
 from nandlab.validation.orders import Departure, compare_orders
@@ -44,6 +44,19 @@ def test_the_published_times_stand_on_the_page() -> None:
         # No level is fitted, and none is off by half.
         assert all(0.01 < row["error_of_means"] < 0.5 for row in rows.values())
     assert PAGE.read_text(encoding="utf-8").endswith(f"\n{section()}")
+
+
+def test_the_cells_of_named_devices_are_on_record_and_near(engine_is_built: None) -> None:
+    record = json.loads(named_devices.RECORD.read_text(encoding="utf-8"))
+    devices = named_devices.devices()
+    assert set(record) == {device["name"] for device in devices}
+    assert len(devices) == 6
+    for device in devices:
+        here = named_devices.measure(device)
+        assert here == record[device["name"]], device["name"]
+        for cell in named_devices.CELLS:
+            off = here[cell] / device["published"][cell] - 1
+            assert abs(off) <= named_devices.TOLERANCE, (device["name"], cell, off)
 
 
 def test_figures_are_taken_over_from_a_run(

@@ -19,6 +19,9 @@ _MOST_REQUESTS = 2_000_000
 """Without --most-requests a group that makes more is refused: so many take 1 GB (measured)."""
 
 
+_PERCENT_MAX = 1_000
+"""Ten device writes, as the engine has it."""
+
 _LOG_KEYS = ("write_lat_log", "write_bw_log", "write_iops_log")
 
 
@@ -64,8 +67,8 @@ def fio(
         scheduler: Use this scheduler (see `nandlab list schedulers`).
         board: Use this host (see `nandlab list boards`). Without it: emulated-pc, whose calls take
             no time, or odroid-xu if a job uses the page cache.
-        precondition: Write before the jobs: fill (every page once), or random:PERCENT (fill, then
-            so many percent of the pages at random).
+        precondition: Write this before the jobs: none, fill, random:PERCENT or steady (see
+            docs/commands.md).
         seed: Set the seed of the preconditioning and of the jobs.
         most_requests: Stop each group of jobs after this many requests. Without it: refuse a group
             that makes more than 2,000,000.
@@ -139,17 +142,18 @@ def _conditions(
         if name not in known:
             raise NandlabError(f"--{what}: {unknown(what, name, known)}")
     word, _, share = precondition.partition(":")
-    is_share = word == "random" and share.isdecimal() and len(share) <= 4
-    if precondition != "fill" and not is_share:
+    is_share = word == "random" and share.isdecimal() and 1 <= int(share[:5]) <= _PERCENT_MAX
+    if precondition not in ("none", "fill", "steady") and not is_share:
         raise NandlabError(
-            f"--precondition: {precondition!r} must be fill or random:PERCENT, such as random:100"
+            f"--precondition: {precondition!r} must be none, fill, steady or random:PERCENT, such "
+            "as random:100"
         )
     return Conditions(
         device=device,
         device_bytes=capacity_bytes(devices[device]),
         scheduler=scheduler,
         board=board,
-        overwritten_percent=int(share) if is_share else 0,
+        precondition=precondition,
         seed=seed,
         most_requests=_MOST_REQUESTS if most is None else most,
     )
@@ -251,7 +255,7 @@ def _answer(
         "device": conditions.device,
         "scheduler": conditions.scheduler,
         "board": conditions.board,
-        "overwritten_percent": conditions.overwritten_percent,
+        "precondition": conditions.precondition,
         "seed": conditions.seed,
         "n": 1,
     }

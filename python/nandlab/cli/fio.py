@@ -104,16 +104,24 @@ def fio(
     return 0
 
 
+def _state_before(precondition: str) -> str:
+    """What the device held before the jobs."""
+    if precondition == "none":
+        return "device erased before"
+    state = "every page written once before"
+    if precondition == "steady":
+        return f"{state}, then at random until write amplification is steady"
+    share = precondition.removeprefix("random:")
+    return state if precondition == "fill" else f"{state}, then {share} % of them again at random"
+
+
 def _told(answer: dict[str, Any]) -> list[str]:
     """Conditions and notes, a line each."""
     told = [f"note: {note}" for note in answer["notes"]]
     conditions = answer.get("conditions")
     if conditions is None:
         return told
-    share = conditions["overwritten_percent"]
-    state = "every page written once before"
-    if share:
-        state += f", then {share} % of them again at random"
+    state = _state_before(conditions["precondition"])
     words = (
         f"{conditions['device']}, scheduler {conditions['scheduler']}, "
         f"board {conditions['board']}; {state}; seed {conditions['seed']}, n = {conditions['n']}"

@@ -28,7 +28,8 @@ class Conditions:
     device_bytes: int
     scheduler: str
     board: str
-    overwritten_percent: int
+    precondition: str
+    """What the device holds before the jobs, in the words of `host.precondition`."""
     seed: int
     most_requests: int
     """Requests that a group may make."""
@@ -232,7 +233,7 @@ def _study(jobs: Sequence[Planned], region: _Region, conditions: Conditions) -> 
         "[host]",
         f"board = {_quoted(conditions.board)}",
         f"free_bytes = {free}",
-        f"overwritten_percent = {conditions.overwritten_percent}",
+        f"precondition = {_quoted(conditions.precondition)}",
         "[axes]",
         f"device = [{_quoted(conditions.device)}]",
         f"scheduler = [{_quoted(conditions.scheduler)}]",

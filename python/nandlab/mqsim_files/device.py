@@ -162,12 +162,15 @@ def settings_of(
     wear_leveling = "dynamic" if device.is_on("Dynamic_Wearleveling_Enabled") else "none"
     if device.is_on("Static_Wearleveling_Enabled"):
         wear_leveling = "static"
+    overhead_ns = host.count("SATA_Processing_Delay") if is_sata else 0
     return {
         "flash.part": part,
         "flash.blocks": shape.blocks,
         "flash.channels": shape.channels,
         "flash.dies_per_channel": shape.dies_per_channel,
         "flash.capacity_bytes": capacity_bytes,
+        # MQSim maps whole pages, as its planes program them.
+        "flash.mapping_unit_bytes": shape.page_bytes,
         "flash.copy_back": device.is_on("Use_Copyback_for_GC"),
         "flash.settings.cleaning": _POLICIES[device.word("GC_Block_Selection_Policy")],
         # `GC_and_WL_Unit_Page_Level` of MQSim draws as many blocks as the logarithm says.
@@ -178,8 +181,11 @@ def settings_of(
         "flash.settings.wear_threshold": device.count("Static_Wearleveling_Threshold"),
         "cache.bytes": _cache_bytes(file, flows),
         "cleaning.background": False,
+        "cleaning.steps_per_program": 0,
         "host.bytes_per_second": int(host.share("PCIe_Lane_Bandwidth") * lanes * 10**9),
-        "host.command_overhead_ns": host.count("SATA_Processing_Delay") if is_sata else 0,
+        "host.command_overhead_ns": overhead_ns,
+        "host.write_overhead_ns": overhead_ns,
+        "host.processors": _EXECUTES_MAX,
         "host.queue_depth": device.count("IO_Queue_Depth"),
         "host.executes": min(fetched, device.count("IO_Queue_Depth"), _EXECUTES_MAX),
     }

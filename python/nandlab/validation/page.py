@@ -2,7 +2,7 @@
 
 from statistics import fmean
 
-from nandlab.validation import prose, published_times, recorded
+from nandlab.validation import named_devices, prose, published_times, recorded
 from nandlab.validation.comparison import Comparison, Figure
 from nandlab.validation.explanations import DEPARTURES
 from nandlab.validation.orders import Order
@@ -26,6 +26,7 @@ def render(comparison: Comparison) -> str:
         _orders(comparison.orders),
         prose("nilfs2-bios"),
         recorded.sections(),
+        named_devices.section(),
         published_times.section(),
     ]
     return "\n".join(parts)

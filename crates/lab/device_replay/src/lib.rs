@@ -15,7 +15,8 @@ mod stack;
 mod tracks;
 
 pub use account::{BAND_NAMES, PARTS};
+pub use device::Preconditioning;
 pub use options::{Pace, ReplayOptions};
 pub use outcome::{Band, LatencySummary, Outcome, SizeClass, Wear};
 pub use player::{ReplayError, replay};
-pub use stack::{Preconditioning, Run, StackError, Stacks, device_of, replay_all};
+pub use stack::{Run, StackError, Stacks, device_of, replay_all};

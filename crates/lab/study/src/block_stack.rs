@@ -2,6 +2,7 @@
 
 use crate::StudyError;
 use crate::jobs::spec::Host;
+use crate::prepared_devices;
 use crate::scheduler_choice::scheduler_of;
 use crate::study_file::Study;
 use crate::workload::contract::{Combination, RunContext};
@@ -86,6 +87,15 @@ impl BlockStack {
         board.sources.clear();
         device.sources.clear();
         let device_bytes = capacity_bytes(&device)?;
+        if let Some(name) = &host.precondition {
+            prepared_devices::named(name)?;
+            if host.overwritten_percent != 0 {
+                return wrong(
+                    "host.precondition",
+                    "excludes overwritten_percent: give one of them",
+                );
+            }
+        }
         if host.free_bytes == 0 {
             return wrong(
                 "host.free_bytes",
@@ -112,12 +122,8 @@ impl BlockStack {
     ) -> Result<OpenedDevice, StudyError> {
         // Filled by the seed of the study: all repeats begin on the same device.
         let prepared = &context.prepared.devices;
-        let device = prepared.copy(
-            &self.device_key,
-            &self.device,
-            self.host.overwritten_percent,
-            context.study_seed,
-        )?;
+        let device =
+            prepared.copy(&self.device_key, &self.device, &self.host, context.study_seed)?;
         debug_assert_eq!(device.sectors() * device::SECTOR_BYTES, self.device_bytes);
         let board = Rc::new(self.board.clone());
         let processors = &board.processors;

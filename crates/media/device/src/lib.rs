@@ -33,7 +33,7 @@ pub use contract::BlockDevice;
 pub use disk::DiskDevice;
 pub use disk_spec::{DiskSpec, SeekSpec};
 pub use flash::FlashDevice;
-pub use precondition::{DEVICE_WRITES_MAX, Fill, Precondition, Steadiness};
+pub use precondition::{DEVICE_WRITES_MAX, Fill, Precondition, Preconditioning, Steadiness};
 pub use spec::{
     CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, PUBLISHED_CELLS, Published, SpecError,
     Suspend,

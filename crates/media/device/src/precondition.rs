@@ -57,6 +57,50 @@ impl Fill {
     }
 }
 
+/// What a device holds before a run, in the words of the command line and of studies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preconditioning {
+    /// Nothing: it is erased. A read finds no page on a die.
+    None,
+    /// Every page was written once, in order.
+    Fill,
+    /// Every page was written once, then so many percent of them at random.
+    Random(u32),
+    /// As with [`Preconditioning::Fill`], then written at random until write amplification is steady
+    /// ([`Steadiness`]).
+    #[default]
+    Steady,
+}
+
+impl Preconditioning {
+    /// `none`, `fill`, `random:PERCENT` or `steady`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "none" => Some(Self::None),
+            "fill" => Some(Self::Fill),
+            "steady" => Some(Self::Steady),
+            other => {
+                let percent = other.strip_prefix("random:")?.parse().ok()?;
+                // Ten device writes: more change nothing but the wear.
+                (1..=1000).contains(&percent).then_some(Self::Random(percent))
+            }
+        }
+    }
+
+    /// How to bring a device there; none for an erased one. `seed` draws the overwrites.
+    pub fn steps(self, seed: u64) -> Option<Precondition> {
+        let fill = Precondition { fill: Fill::AllBut(0), seed, ..Precondition::default() };
+        match self {
+            Self::None => None,
+            Self::Fill => Some(fill),
+            Self::Random(percent) => {
+                Some(Precondition { overwrite_permille: percent * 10, ..fill })
+            }
+            Self::Steady => Some(Precondition { steady: true, ..fill }),
+        }
+    }
+}
+
 /// How a device came to a steady state under random overwrites.
 ///
 /// Write amplification is steady when it changes by less than a hundredth from one write of what is filled

@@ -459,11 +459,6 @@ impl FlashSpec {
                 self.mapping_unit_bytes.is_none_or(|bytes| bytes >= 512 && bytes.is_power_of_two()),
                 "mapping_unit_bytes must be a power of two, at least 512",
             ),
-            (
-                // The parts that move come from several pages, so they meet in the controller.
-                self.mapping_unit_bytes.is_none() || !self.copy_back,
-                "copy_back must be false with mapping_unit_bytes",
-            ),
         ];
         first_broken("flash", &rules)
     }
@@ -476,6 +471,10 @@ impl FlashSpec {
         let maps_parts = ftl::find_ftl(&self.ftl).is_some_and(|entry| entry.maps_parts);
         let Some(unit_bytes) = self.mapping_unit_bytes.filter(|_| maps_parts) else { return Ok(1) };
         let parts = page_bytes / unit_bytes;
+        if parts > 1 && self.copy_back {
+            // The parts that move come from several pages, so they meet in the controller.
+            return Err("flash.copy_back must be false where a layer maps parts of a page".into());
+        }
         if unit_bytes * parts != page_bytes || !(1..=nand::PAGES_PER_PROGRAM_MAX).contains(&parts) {
             return Err(format!(
                 "flash.mapping_unit_bytes must divide the page of {page_bytes} bytes (all planes together) into 1 to {} parts",

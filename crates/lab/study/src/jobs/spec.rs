@@ -29,9 +29,13 @@ pub struct Host {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub free_bytes: u64,
     /// Share of the filled pages rewritten at random before the start, in percent: the age of the
-    /// device.
+    /// device. Random overwrites go on until every die cleans.
     #[serde(default)]
     pub overwritten_percent: u32,
+    /// What the device holds before the start, instead: `none`, `fill`, `random:PERCENT` or `steady`, as
+    /// `nandlab replay` has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precondition: Option<String>,
     /// Limit of requests (`nr_requests`).
     #[serde(default = "default_nr_requests")]
     pub nr_requests: u32,
