@@ -39,7 +39,7 @@ $ .venv/bin/nandlab fio out/mixed.fio --showcmd
 | `--device` | names the device (`nandlab list devices`) |
 | `--scheduler` | names the scheduler (`nandlab list schedulers`); otherwise `noop` |
 | `--board` | names the host; otherwise `emulated-pc`, or `odroid-xu` if a job uses the page cache |
-| `--precondition` | writes before the jobs: `none`, `fill` (otherwise), `random:PERCENT` or `steady` |
+| `--precondition` | `none`, `fill` (otherwise), `random:PERCENT` or `steady` before the jobs |
 | `--seed` | seed of the preconditioning and of the jobs |
 | `--most-requests N` | ends each group after N requests; otherwise 2,000,000 are the most |
 | `--output-format` | `normal`, `json` or `json+`, as in fio |
@@ -55,7 +55,8 @@ exit code 2 and one message: file, line, key, reason and suggestion.
 
 - A job is a job of a [study](studies.md): processes over page cache, scheduler and device. One run
   is made, so n is 1.
-- Without `--precondition` every page of the device is written once before the jobs. Files of the jobs are at its end.
+- Without `--precondition` every page of the device is written once before the jobs. Files of the
+  jobs are at its end.
 - Jobs between two `stonewall` run side by side. Each group begins on the device as it was prepared.
   It does not see what the group before it wrote.
 - Random places are drawn with repetition, as with `norandommap`. fio itself takes every block once.

@@ -110,8 +110,17 @@ fn scheduler_of(name: &str) -> Result<&'static SchedulerEntry, StackError> {
     })
 }
 
-/// The device with this layer on its dies.
-fn with_ftl(spec: &DeviceSpec, name: &str) -> Result<DeviceSpec, StackError> {
+/// The key of a device that stands for a parameter of its layer.
+fn setting(name: &str) -> String {
+    format!("flash.settings.{name}")
+}
+
+/// The device with this layer on its dies; `changes` are the keys that were asked for.
+fn with_ftl(
+    spec: &DeviceSpec,
+    name: &str,
+    changes: &BTreeMap<String, String>,
+) -> Result<DeviceSpec, StackError> {
     if ftl::find_ftl(name).is_none() {
         let names: Vec<&str> = ftl::FTLS.iter().map(|entry| entry.name).collect();
         let hint = hint(name, names.iter().copied());
@@ -119,6 +128,14 @@ fn with_ftl(spec: &DeviceSpec, name: &str) -> Result<DeviceSpec, StackError> {
     }
     let mut spec = spec.clone();
     spec.set("flash.ftl", name)?;
+    // What the device says of its own layer, another one may not know.
+    if let (Some(flash), Some(entry)) = (&mut spec.flash, ftl::find_ftl(name)) {
+        let is_known = |key: &str| {
+            let all = entry.parameters.iter().chain(ftl::COMMON_PARAMETERS);
+            all.into_iter().any(|parameter| parameter.name == key)
+        };
+        flash.settings.retain(|key, _| is_known(key) || changes.contains_key(&setting(key)));
+    }
     Ok(spec)
 }
 
@@ -151,7 +168,11 @@ pub fn replay_all(options: &ReplayOptions, stacks: &Stacks) -> Result<Vec<Run>, 
         if spec.flash.is_none() {
             return Err(StackError::NoFlash { device: spec.name });
         }
-        specs = stacks.ftls.iter().map(|ftl| with_ftl(&spec, ftl)).collect::<Result<_, _>>()?;
+        specs = stacks
+            .ftls
+            .iter()
+            .map(|ftl| with_ftl(&spec, ftl, &stacks.changes))
+            .collect::<Result<_, _>>()?;
     }
     let count = specs.len() * schedulers.len();
     if options.timeline.is_some() && count != 1 {
