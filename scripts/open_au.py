@@ -123,12 +123,12 @@ TAIL = """
 - **BAST and Lexar** show the signature. One AU more than they keep open, and each halving of the
   segment from 128 KiB down to the page halves the throughput. Within the limit a halving costs less
   than 1.3 times.
-- The time for a segment is nearly constant then: {merge_s:.2f} s with BAST, which is one merge of an
-  AU. OLPC's table and flashbench's own card show 0.2 to 0.35 s for AUs of 4 MiB, and 0.7 s for one.
+- The time for a segment is nearly constant then: {merge_s:.2f} s with BAST, which is one merge of
+  an AU. OLPC's table and flashbench's own card show 0.2 to 0.35 s for AUs of 4 MiB, and 0.7 s for one.
 - **FAST** shows it in part. Its log blocks take pages of any AU, so one merge serves many segments:
   the throughput halves until a log block holds pages of every AU, and is level below that. With
-  eight AUs that is at 512 KiB, with 32 at 128 KiB. So a card whose rows halve down to the page keeps
-  its log blocks for one AU each.
+  eight AUs that is at 512 KiB, with 32 at 128 KiB. So a card whose rows halve down to the page
+  keeps its log blocks for one AU each.
 
 The cards of the field differ: of two cards with the same label one is eight times as fast as the
 other at 32 KiB (OLPC, SDCard_Testing). This page shows what a mechanism does, and not what a card
