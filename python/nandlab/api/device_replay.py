@@ -108,7 +108,7 @@ def on_device(
             **{key: found[key] for key in ("mean_ns", *_PERCENTILES)},
         }
         for run in answer["runs"]
-        for operation in ("read", "write", "flush")
+        for operation in ("read", "write", "flush", "discard")
         if (found := run["latencies"].get(operation))
     ]
     return DeviceReplay(answer, rows, csv_text(_COLUMNS, rows))

@@ -1,7 +1,7 @@
 //! The times of a bio, in the words of blktrace and btt.
 
 use device::Operation;
-use sched::Bio;
+use sched::{Bio, Direction};
 
 /// What the device did between two moments, nanoseconds of each kind.
 ///
@@ -52,6 +52,8 @@ impl WaitBreakdown {
 pub struct BioTimes {
     /// The bio as it was submitted.
     pub bio: Bio,
+    /// What the device is asked for: a flush and a discard are writes to the scheduler.
+    pub operation: Operation,
     /// It was merged into a request that was there before.
     pub is_merged: bool,
     /// Q: it reached the block layer.
@@ -76,8 +78,13 @@ pub struct BioTimes {
 impl BioTimes {
     /// A bio that reaches the block layer now.
     pub(crate) fn entering(bio: Bio, now_ns: u64) -> Self {
+        let operation = match bio.direction {
+            Direction::Read => Operation::Read,
+            Direction::Write => Operation::Write,
+        };
         Self {
             bio,
+            operation,
             is_merged: false,
             queue_ns: now_ns,
             get_ns: now_ns,

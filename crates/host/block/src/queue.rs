@@ -440,28 +440,42 @@ impl RequestQueue {
     // A flush has no request: it passes by the elevator and the limit, and goes to the device
     // before what is queued.
     pub async fn flush(&self, pid: u32) -> Result<BioTimes, DeviceError> {
+        self.submit_past_scheduler(Command::flush(), pid, self.0.sim.now()).wait().await
+    }
+
+    /// Gives the device a command that passes the scheduler by, as soon as it has room: a flush, a write with
+    /// force unit access, a discard. It arrived at `arrived_ns`, now or earlier.
+    ///
+    /// `blk_insert_flush` of `block/blk-flush.c` puts a write with force unit access at the end of the dispatch
+    /// list, where the device has both a cache and such writes. Kernels sort discards with writes; here they go
+    /// as fast as they come.
+    pub fn submit_past_scheduler(&self, command: Command, pid: u32, arrived_ns: u64) -> Handle {
         let now_ns = self.0.sim.now();
+        debug_assert!(arrived_ns <= now_ns, "a command is submitted after it arrived");
+        let is_read = command.operation == device::Operation::Read;
         let bio = Bio {
             pid,
-            direction: Direction::Write,
+            direction: if is_read { Direction::Read } else { Direction::Write },
             sync: true,
             noidle: true,
             class: sched::Class::BestEffort,
             level: 4,
-            sector: 0,
-            sectors: 0,
+            sector: command.sector,
+            sectors: command.sectors,
         };
-        let handle = self.begin(BioTimes::entering(bio, now_ns), None);
+        let operation = command.operation;
+        let times = BioTimes { operation, get_ns: now_ns, ..BioTimes::entering(bio, arrived_ns) };
+        let handle = self.begin(times, None);
         {
             let mut state = self.0.state.borrow_mut();
             state.occupancy.advance(now_ns);
             state.enter(now_ns, &handle.bio);
-            state.flushes.push_back(handle.bio.clone());
+            state.passing.push_back((command, handle.bio.clone()));
             state.unplug_queue();
             state.run(now_ns);
         }
         self.after_run();
-        handle.wait().await
+        handle
     }
 
     /// The process has exited. A scheduler whose policy cancels what such a process queued ends these

@@ -2,7 +2,7 @@
 
 use crate::account::{Account, BAND_NAMES, PARTS};
 use crate::options::ReplayOptions;
-use crate::player::Watch;
+use crate::player::{WRITES, Watch};
 use crate::source::Read;
 use device::{DeviceFlash, DeviceStatistics, SECTOR_BYTES};
 use jobs::Latencies;
@@ -13,9 +13,8 @@ use trace::Reader;
 /// What was counted on the way in.
 pub(crate) struct Counted {
     pub(crate) read: Read,
-    /// Reads, writes and flushes.
-    pub(crate) sent: [u64; 3],
-    pub(crate) trims: u64,
+    /// Reads, writes, flushes and discards.
+    pub(crate) sent: [u64; 4],
     pub(crate) last_due_ns: u64,
     pub(crate) most_outstanding: u64,
 }
@@ -105,12 +104,10 @@ pub struct Outcome {
     pub scheduler: &'static str,
     /// Records of the trace.
     pub records: u64,
-    /// Requests sent to the block layer: reads, writes and flushes.
+    /// Requests sent to the block layer: reads, writes, flushes and discards.
     pub requests_in: u64,
     /// Requests that were answered.
     pub requests_out: u64,
-    /// Discards, which were left out.
-    pub trims_left_out: u64,
     /// From the first request to the last answer.
     pub elapsed_ns: u64,
     /// Reads a second.
@@ -161,9 +158,15 @@ impl Outcome {
         let [reads, writes] = [0, 1].map(|kind| &watch.accounts[kind].latencies);
         let requests_in = counted.sent.iter().sum();
         // Counted apart from what was sent: where the requests end, and where they begin.
-        let requests_out = reads.count() + writes.count() + watch.flushes.count();
+        let requests_out =
+            reads.count() + writes.count() + watch.flushes.count() + watch.discards.count();
         assert_eq!(requests_in, requests_out, "every request that went in comes out");
-        let kinds = [("read", reads), ("write", writes), ("flush", &watch.flushes)];
+        let kinds = [
+            ("read", reads),
+            ("write", writes),
+            ("flush", &watch.flushes),
+            ("discard", &watch.discards),
+        ];
         let some = kinds.into_iter().filter(|(_, latencies)| latencies.count() > 0);
         let chip = &statistics.chip;
         let page_bytes = flash.map(|flash| flash.page_bytes);
@@ -177,7 +180,6 @@ impl Outcome {
             records: counted.read.records,
             requests_in,
             requests_out,
-            trims_left_out: counted.trims,
             elapsed_ns: watch.end_ns,
             read_iops: reads.count() as f64 / seconds,
             write_iops: writes.count() as f64 / seconds,
@@ -245,7 +247,7 @@ fn wear(flash: &DeviceFlash) -> Option<Wear> {
 
 /// What was left out, changed or assumed; nothing where there is nothing to say.
 fn notes(_options: &ReplayOptions, reader: &Reader, counted: &Counted) -> Vec<String> {
-    let Read { clipped, wrapped, widened, with_fua, has_sync_flags, .. } = counted.read;
+    let Read { clipped, wrapped, widened, has_sync_flags, .. } = counted.read;
     let mut notes: Vec<String> = reader
         .notes()
         .counters()
@@ -260,12 +262,10 @@ fn notes(_options: &ReplayOptions, reader: &Reader, counted: &Counted) -> Vec<St
                 .push(format!("{count} {}{text}", if count == 1 { "request" } else { "requests" }));
         }
     };
-    note(counted.trims, " to discard: left out");
     note(clipped, " past the end of the device: shortened or left out");
     note(wrapped, " past the end of the device: sent as two, the second from its beginning");
     note(widened, " within sectors: widened to whole ones");
-    note(with_fua, " with force unit access: sent without it");
-    if counted.sent[1] > 0 && !has_sync_flags {
+    if counted.sent[WRITES] > 0 && !has_sync_flags {
         notes.push(
             "the trace does not say which writes a task waits for: all do, as with O_DIRECT".into(),
         );

@@ -6,7 +6,7 @@ use crate::outcome::{Counted, Outcome};
 use crate::source::{Request, Source};
 use crate::tracks::Tracks;
 use block::{BioTimes, Observer, PoolRules, QueueOptions, RequestQueue};
-use device::{BlockDevice, SECTOR_BYTES};
+use device::{BlockDevice, Command, Operation as DeviceOperation, SECTOR_BYTES};
 use jobs::Latencies;
 use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings};
 use sim::{Sim, Simulation, WaitQueue};
@@ -88,6 +88,7 @@ pub(crate) struct Watch {
     /// Latencies by direction and the power of two that holds the request's sectors.
     pub(crate) sizes: BTreeMap<(bool, u32), Latencies>,
     pub(crate) flushes: Latencies,
+    pub(crate) discards: Latencies,
     /// Sum over requests of their time in the block layer and the device (G to C).
     pub(crate) held_ns: u128,
     pub(crate) end_ns: u64,
@@ -98,9 +99,11 @@ impl Observer for Watch {
     fn completed(&mut self, times: &BioTimes) {
         let Bio { direction, sectors, .. } = times.bio;
         let is_write = direction == Direction::Write;
-        if sectors == 0 {
-            // A flush has no sectors and no request of the pool.
+        if times.operation == DeviceOperation::Flush {
             self.flushes.record(times.q2c_ns());
+        } else if times.operation == DeviceOperation::Discard {
+            // It moves no data, so it is no write of so many bytes.
+            self.discards.record(times.q2c_ns());
         } else {
             self.accounts[usize::from(is_write)].record(times);
             let class = sectors.next_power_of_two();
@@ -113,6 +116,12 @@ impl Observer for Watch {
     }
 }
 
+/// Places of kinds of requests in the counts of what was sent.
+pub(crate) const READS: usize = 0;
+pub(crate) const WRITES: usize = 1;
+const FLUSHES: usize = 2;
+const DISCARDS: usize = 3;
+
 /// A replay while it runs.
 struct Player {
     sim: Sim,
@@ -122,12 +131,10 @@ struct Player {
     outstanding: Rc<Outstanding>,
     error: RefCell<Option<ReplayError>>,
     tracks: Option<Rc<RefCell<Tracks>>>,
-    /// Reads, writes and flushes sent.
-    sent: [Cell<u64>; 3],
+    /// Reads, writes, flushes and discards sent.
+    sent: [Cell<u64>; 4],
     /// When the last request was due.
     last_due_ns: Cell<u64>,
-    /// Discards, which are left out.
-    trims: Cell<u64>,
 }
 
 /// Requests that were sent and are not complete.
@@ -197,12 +204,22 @@ impl Player {
     async fn send(&self, request: &Request, due_ns: u64) {
         let Request { sector, sectors, is_sync, .. } = *request;
         let direction = match request.operation {
-            Operation::Trim => return self.trims.set(self.trims.get() + 1),
-            Operation::Flush => return self.flush(),
+            Operation::Trim => {
+                let command = Command::discard(sector, sectors);
+                return self.send_past_scheduler(command, DISCARDS, due_ns);
+            }
+            Operation::Flush => {
+                return self.send_past_scheduler(Command::flush(), FLUSHES, due_ns);
+            }
             Operation::Read => Direction::Read,
             Operation::Write | Operation::WriteZeroes => Direction::Write,
         };
-        let sent = &self.sent[usize::from(direction == Direction::Write)];
+        let kind = if direction == Direction::Write { WRITES } else { READS };
+        if request.is_fua && direction == Direction::Write {
+            let command = Command { fua: true, ..Command::write(sector, sectors) };
+            return self.send_past_scheduler(command, kind, due_ns);
+        }
+        let sent = &self.sent[kind];
         sent.set(sent.get() + 1);
         self.begin();
         // Where the trace says of no request whether a task waits for it, writes are those of O_DIRECT, which wait.
@@ -223,15 +240,13 @@ impl Player {
         drop(self.queue.submit_arrived(bio, due_ns).await);
     }
 
-    /// A flush goes past the scheduler, and later requests do not wait for it.
-    fn flush(&self) {
-        self.sent[2].set(self.sent[2].get() + 1);
+    /// A command that goes past the scheduler; later requests do not wait for it.
+    fn send_past_scheduler(&self, command: Command, kind: usize, due_ns: u64) {
+        let sent = &self.sent[kind];
+        sent.set(sent.get() + 1);
         self.begin();
-        let queue = self.queue.clone();
-        self.sim.spawn(async move {
-            // Its error is among those that the device counts.
-            let _ = queue.flush(PID).await;
-        });
+        // Not waited for: the observers see its end, and its error is among those that the device counts.
+        drop(self.queue.submit_past_scheduler(command, PID, due_ns));
     }
 
     fn begin(&self) {
@@ -303,7 +318,6 @@ pub fn replay(
         tracks: tracks.clone(),
         sent: Default::default(),
         last_due_ns: Cell::default(),
-        trims: Cell::default(),
     });
     let running = sim.spawn_named("replay", player.clone().run(options.pace));
     simulation.run();
@@ -345,8 +359,7 @@ impl Player {
         let watch = self.watch.borrow();
         let counted = Counted {
             read: source.read,
-            sent: [self.sent[0].get(), self.sent[1].get(), self.sent[2].get()],
-            trims: self.trims.get(),
+            sent: self.sent.each_ref().map(Cell::get),
             last_due_ns: self.last_due_ns.get(),
             most_outstanding: self.outstanding.most.get(),
         };

@@ -10,6 +10,8 @@ pub(crate) struct Request {
     pub(crate) arrival_ns: u64,
     pub(crate) operation: Operation,
     pub(crate) is_sync: bool,
+    /// It shall be durable when it completes (FUA).
+    pub(crate) is_fua: bool,
     pub(crate) sector: u64,
     pub(crate) sectors: u32,
 }
@@ -25,8 +27,6 @@ pub(crate) struct Read {
     pub(crate) wrapped: u64,
     /// Requests whose range was widened to whole sectors.
     pub(crate) widened: u64,
-    /// Requests that shall be durable when they complete (FUA).
-    pub(crate) with_fua: u64,
     /// Whether any request says if a task waits for it.
     pub(crate) has_sync_flags: bool,
 }
@@ -85,13 +85,13 @@ impl Source {
             && end_bytes.is_multiple_of(SECTOR_BYTES);
         // A device takes whole sectors; traces of files may address bytes.
         self.read.widened += u64::from(!is_whole);
-        self.read.with_fua += u64::from(record.flags.contains(trace::Flags::FUA));
         let is_marked = record.flags.contains(trace::Flags::SYNC);
         self.read.has_sync_flags |= is_marked;
         let request = Request {
             arrival_ns: record.arrival_ns,
             operation: record.operation,
             is_sync: is_marked,
+            is_fua: record.flags.contains(trace::Flags::FUA),
             sector,
             sectors: (end - sector) as u32,
         };

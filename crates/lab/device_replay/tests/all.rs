@@ -140,3 +140,39 @@ fn a_trace_without_times_is_replayed_in_a_closed_loop_only() {
     let found = play(&options(path, Pace::ClosedLoop { queue_depth: 1 })).expect("a replay");
     assert_eq!(found.elapsed_ns, 2 * SERVICE_NS);
 }
+
+/// A discard in a flash device frees what was written, and a write with force unit access is on the medium when it
+/// completes, past a cache that takes other writes at once.
+#[test]
+fn discards_and_forced_writes_reach_the_device() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("device-replay-past.txt");
+    let line = |number: u32, kind: &str, sector: u32, sectors: u32| {
+        format!(
+            "  8,0    0 {number:8}     0.{number:03}000000   100  D  {kind} {sector} + {sectors} [job]\n"
+        )
+    };
+    let lines = [
+        line(1, "WS", 0, 256),
+        line(2, "WFS", 1024, 8),
+        line(3, "D", 0, 256),
+        line(4, "R", 0, 256),
+        line(5, "WS", 2048, 8),
+    ];
+    fs::write(&path, lines.concat()).expect("a file of the test");
+    let scheduler = find_scheduler("noop").expect("in the table");
+    let settings = scheduler.settings(&BTreeMap::new()).expect("defaults");
+    let spec = device::find_device("emmc-5.1-64gb").expect("a preset");
+    let flash = device::build(&spec, 1).expect("it fits together");
+    let found = replay(&options(path, OPEN), (scheduler, &settings), flash).expect("a replay");
+    assert_eq!((found.records, found.requests_in, found.requests_out), (5, 5, 5));
+    assert_eq!(found.latencies["discard"].requests, 1);
+    let writes = &found.latencies["write"];
+    assert_eq!(writes.requests, 3);
+    // A program takes half a millisecond and more; a write into the cache does not wait for one.
+    assert!(writes.max_ns > 500_000, "{writes:?}");
+    assert!(writes.p50_ns < 500_000, "{writes:?}");
+    // What was discarded is nowhere, so its read asks no die.
+    let [page_reads, ..] = found.chip_operations;
+    assert_eq!(page_reads, 0);
+    assert!(found.notes.iter().all(|note| !note.contains("left out")), "{:?}", found.notes);
+}

@@ -104,7 +104,8 @@ struct Issued {
     cleaning_ns: u64,
     operation: Operation,
     pub(super) error: Option<DeviceError>,
-    pub(super) flush: Option<Rc<BioState>>,
+    /// The bio of a command that passed the scheduler by.
+    pub(super) passing: Option<Rc<BioState>>,
 }
 
 /// What carries commands out.
@@ -174,7 +175,8 @@ pub(super) struct State {
     running: BinaryHeap<Reverse<(u64, CommandNumber)>>,
     issued: VecDeque<(CommandNumber, Issued)>,
     issues: u64,
-    pub(super) flushes: VecDeque<Rc<BioState>>,
+    /// Commands that pass the scheduler by, each with the bio that waits for it.
+    pub(super) passing: VecDeque<(Command, Rc<BioState>)>,
     pub(super) occupancy: Occupancy,
     pub(super) observers: Vec<Rc<RefCell<dyn Observer>>>,
     /// Bios that the scheduler gave up at the exit of their process.
@@ -211,7 +213,7 @@ impl State {
             running: BinaryHeap::new(),
             issued: VecDeque::new(),
             issues: 0,
-            flushes: VecDeque::new(),
+            passing: VecDeque::new(),
             occupancy: Occupancy::default(),
             observers: Vec::new(),
             cancelled_bios: 0,
@@ -244,7 +246,7 @@ impl State {
         assert_eq!(self.issued.len(), self.occupancy.running(), "commands whose time is counted");
         assert_eq!(self.is_plugged, self.unplug_ns.is_some(), "a plugged queue has a timer");
         let has_room = !self.is_plugged && self.outstanding() < self.queue_depth;
-        assert!(!has_room || self.flushes.is_empty(), "a flush goes as soon as there is room");
+        assert!(!has_room || self.passing.is_empty(), "a flush goes as soon as there is room");
         assert!(self.spare.iter().all(Vec::is_empty), "a spare vector holds no bio");
         self.pool.audit();
         let mut by_side = [0; 2];
@@ -397,10 +399,10 @@ impl State {
     fn dispatch(&mut self, now_ns: u64) -> bool {
         let before = self.issues;
         while self.outstanding() < self.queue_depth {
-            // A flush first: it waits for no order but its own, since its caller has waited for the
-            // data before.
-            if let Some(flush) = self.flushes.pop_front() {
-                self.issue(now_ns, &Command::flush(), None, Some(flush));
+            // These first: a flush waits for no order but its own, since its caller has waited for
+            // the data before.
+            if let Some((command, bio)) = self.passing.pop_front() {
+                self.issue(now_ns, &command, None, Some(bio));
                 continue;
             }
             let Some(id) = self.elevator.next(now_ns) else { break };
@@ -420,7 +422,7 @@ impl State {
         now_ns: u64,
         command: &Command,
         request: Option<RequestId>,
-        flush: Option<Rc<BioState>>,
+        passing: Option<Rc<BioState>>,
     ) {
         let number = CommandNumber(self.issues);
         self.issues += 1;
@@ -447,7 +449,7 @@ impl State {
         let execution_ns = completion.done_ns - completion.start_ns;
         let cleaning_ns = completion.own_cleaning_ns;
         self.occupancy.begin(number, command.operation, &completion);
-        for bio in members.iter().map(|member| &member.0).chain(&flush) {
+        for bio in members.iter().map(|member| &member.0).chain(&passing) {
             let mut times = bio.times.borrow_mut();
             // The device may begin later than it was given the command; from D to there the bio
             // waits behind others.
@@ -462,7 +464,7 @@ impl State {
             cleaning_ns,
             operation: command.operation,
             error,
-            flush,
+            passing,
         };
         self.issued.push_back((number, issued));
     }
@@ -508,11 +510,11 @@ impl State {
             }
             None => Vec::new(),
         };
-        let flushed = issued.flush.clone();
-        for bio in members.drain(..).map(|member| member.0).chain(flushed) {
+        let passing = issued.passing.clone();
+        for bio in members.drain(..).map(|member| member.0).chain(passing) {
             self.finish(now_ns, bio, &issued);
         }
-        // A flush alone has no request, and leaves no vector to use again.
+        // A command past the scheduler has no request, and leaves no vector to use again.
         if issued.request.is_some() {
             self.spare.push(members);
         }
@@ -707,7 +709,7 @@ mod tests {
             ("commands whose time is counted", |state| state.occupancy.end(CommandNumber(0))),
             ("a plugged queue has a timer", |state| state.is_plugged = true),
             ("a flush goes as soon as there is room", |state| {
-                state.flushes.push_back(member(0).0);
+                state.passing.push_back((Command::flush(), member(0).0));
                 state.queue_depth = 2;
             }),
             ("a spare vector holds no bio", |state| state.spare.push(vec![member(0)])),
