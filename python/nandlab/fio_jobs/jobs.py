@@ -273,6 +273,19 @@ def _job_lines(planned: Planned, region: _Region) -> list[str]:
         lines.append(f"thinktime_us = {job.thinktime_us}")
     if job.rate_iops is not None:
         lines.append(f"rate_iops = {job.rate_iops}")
+    if job.rate_interval_us is not None:
+        lines.append(f'rate_interval = "{job.rate_interval_us}us"')
+    if job.is_poisson:
+        lines.append('rate_process = "poisson"')
+    if job.startdelay_ns:
+        lines.append(f'startdelay = "{max(job.startdelay_ns // 1000, 1)}us"')
+    if job.gap_bytes:
+        lines.append(f"gap_bytes = {job.gap_bytes}")
+    lines += [f"{name} = {number}" for name, number in job.priority.items()]
+    if job.urgent is not None:
+        reads, writes, own_class, level = job.urgent
+        lines += [f"cmdprio_percentage = [{reads}, {writes}]", f"cmdprio_class = {own_class}"]
+        lines.append(f"cmdprio = {level}")
     if job.is_each_write_synced:
         lines += ["fdatasync = 1", "latency_includes_sync = true"]
     elif job.fsync or job.fdatasync:

@@ -67,7 +67,7 @@ def _ordered(job: Settings, frame: "polars.DataFrame") -> "list[tuple[int, int, 
     """Requests by their ends: ns since counting began, latency in ns, number of the direction."""
     ordered = frame.sort("end_ns", "start_ns", "direction")
     return [
-        (end_ns - job.ramp_ns, latency_ns, _DIRECTIONS.index(direction))
+        (end_ns - job.ramp_ns - job.startdelay_ns, latency_ns, _DIRECTIONS.index(direction))
         for end_ns, latency_ns, direction in zip(
             ordered["end_ns"], ordered["latency_ns"], ordered["direction"], strict=True
         )

@@ -238,7 +238,7 @@ def _report(
     syncs = latency_of(pl.concat([sync for _, sync, *_ in measured]))
     latencies = pl.concat([frame["latency_ns"] for frame in frames])
     first, index = entry[0]
-    ramp_ms = first.settings.ramp_ns // 1_000_000
+    before_ms = (first.settings.ramp_ns + first.settings.startdelay_ns) // 1_000_000
     return Report(
         planned=first,
         processes=len(entry),
@@ -246,7 +246,7 @@ def _report(
         directions=directions,
         sync=syncs,
         runtime_ms=sum(runtime_ms for *_, runtime_ms in measured),
-        elapsed_ms=max(runtime_ms for *_, runtime_ms in measured) + ramp_ms,
+        elapsed_ms=max(runtime_ms for *_, runtime_ms in measured) + before_ms,
         depth_shares=_depths(frames, syncs.count),
         ns_shares=_shares(latencies, 1, 0, NS_CLASSES),
         us_shares=_shares(latencies, 1_000, 1_000, NS_CLASSES),
@@ -262,29 +262,31 @@ def _process(
     import polars as pl
 
     job = planned.settings
-    last_ns = frame["end_ns"].max() if frame.height else job.ramp_ns
+    # Times count from the start of the process, after its delay and its ramp.
+    begin_ns = job.startdelay_ns + job.ramp_ns
+    last_ns = frame["end_ns"].max() if frame.height else begin_ns
     assert isinstance(last_ns, int)
     is_whole = planned.requests is not None and frame.height >= planned.requests
     if job.runtime_ns and not is_whole and frame.height < planned.cap:
         # A process that the time ends waits for it, also after its last request.
-        last_ns = max(last_ns, job.ramp_ns + job.runtime_ns)
+        last_ns = max(last_ns, begin_ns + job.runtime_ns)
     # Rounded up, so that a run of less than a millisecond has a rate.
-    runtime_ms = -(-max(last_ns - job.ramp_ns, 0) // 1_000_000)
+    runtime_ms = -(-max(last_ns - begin_ns, 0) // 1_000_000)
     directions = {}
     for name in ("read", "write"):
         part = frame.filter(pl.col("direction") == name)
-        directions[name] = _direction(job.block_bytes, part, job.ramp_ns, runtime_ms)
+        directions[name] = _direction(job.block_bytes, part, begin_ns, runtime_ms)
     directions["trim"] = Direction()
     return directions, _syncs(planned, frame), runtime_ms
 
 
 def _direction(
-    block_bytes: int, part: "polars.DataFrame", ramp_ns: int, runtime_ms: int
+    block_bytes: int, part: "polars.DataFrame", begin_ns: int, runtime_ms: int
 ) -> Direction:
     if part.height == 0:
         return Direction()
     counts = [0] * (runtime_ms // WINDOW_MS)
-    numbers = ((part["end_ns"] - ramp_ns) // (WINDOW_MS * 1_000_000)).value_counts()
+    numbers = ((part["end_ns"] - begin_ns) // (WINDOW_MS * 1_000_000)).value_counts()
     for number, count in zip(numbers[numbers.columns[0]], numbers["count"], strict=True):
         # A window that the process does not fill is no sample.
         if number < len(counts):

@@ -58,13 +58,16 @@ _NO_ZONES = "the devices have no zones, and the engine's jobs work on one region
 _NO_BLOCKS = "the engine's jobs have one block size"
 _NO_ORDER = "the engine's jobs draw places uniformly or by zipf, or go forward"
 _NO_END = "the engine's jobs end by their own requests and times"
-_NO_START = "the jobs of a group begin together"
 
 OPTIONS: tuple[Option, ...] = tuple(
     sorted(
         (
             # What the engine carries out.
-            *_honoured("order and direction of requests", "rw=readwrite", "without a modifier"),
+            *_honoured(
+                "order and direction of requests",
+                "rw=readwrite",
+                "a modifier, such as read:8k or read:-8k, with sequential order only",
+            ),
             *_honoured("size of a request", "bs=blocksize", "reads and writes of a job alike"),
             *_honoured("range of sizes", "bsrange=blocksize_range", "if it holds one size"),
             *_honoured("share of reads in percent", "rwmixread"),
@@ -92,9 +95,17 @@ OPTIONS: tuple[Option, ...] = tuple(
             *_honoured("run until the time is over", "time_based"),
             *_honoured("time before anything is counted", "ramp_time"),
             *_honoured("pause after a request", "thinktime", "with one request under way"),
-            *_honoured("bytes a second", "rate", "in whole requests, one direction"),
+            *_honoured("bytes a second", "rate", "one direction"),
             *_honoured("requests a second", "rate_iops", "one direction"),
-            *_honoured("how places are drawn", "random_distribution", "random, zipf below 1"),
+            *_honoured(
+                "how places are drawn",
+                "random_distribution",
+                "random, zipf below 1, zoned with up to 16 parts",
+            ),
+            *_honoured("times of requests at a rate", "rate_process", "linear or poisson"),
+            *_honoured("wait before the start", "startdelay", "one time, no range"),
+            *_honoured("priority of requests", "prio prioclass"),
+            *_honoured("priority of some requests", "cmdprio_percentage cmdprio_class cmdprio"),
             *_honoured("fsync after so many writes", "fsync", "one request under way, no rate"),
             *_honoured("fdatasync after so many writes", "fdatasync", "as fsync"),
             *_honoured(
@@ -229,7 +240,6 @@ OPTIONS: tuple[Option, ...] = tuple(
             *_refused("files of a job", "nrfiles=nr_files", _PLACE, "1"),
             *_refused("files of a folder", "opendir", _PLACE),
             *_refused("write at the end of the file", "file_append", _PLACE, "0"),
-            *_refused("wait before the start", "startdelay", _NO_START, "0"),
             *_refused("end of all jobs with one", "exitall exit_what", _NO_END, "0"),
             *_refused("share of time of each job", "flow flow_id flow_sleep", _NO_END, "0"),
             *_refused(
@@ -256,12 +266,6 @@ OPTIONS: tuple[Option, ...] = tuple(
                 "complete 0",
             ),
             *_refused(
-                "times of requests at a rate",
-                "rate_process",
-                "the engine spaces them evenly",
-                "linear",
-            ),
-            *_refused(
                 "rate in spite of pauses",
                 "rate_ignore_thinktime",
                 "the engine has a rate or a pause",
@@ -276,11 +280,10 @@ OPTIONS: tuple[Option, ...] = tuple(
             *_refused("order of writes by the device", "write_barrier", "it needs a file", "0"),
             *_refused("sync of a range", "sync_file_range", "the engine has no such call", "0"),
             *_refused("atomic writes", "atomic", "the engine has none", "0"),
-            *_refused("priority of requests", "prio prioclass", "the engine's jobs have none", "0"),
             *_refused(
                 "priority of some requests",
-                "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit",
-                "the engine's jobs have none",
+                "cmdprio_bssplit",
+                "the engine's jobs have one block size",
                 "0",
             ),
             *_refused("read the file first", "pre_read", "the engine does not", "0"),

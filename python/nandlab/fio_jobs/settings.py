@@ -20,6 +20,9 @@ _BLOCK_MAX = 1 << 30
 _TIME_MAX_NS = 86_400_000_000_000
 """A day, the longest time of the engine's jobs (TIME_MAX_S of crates/lab/jobs/src/job.rs)."""
 
+_ZONES_MAX = 16
+"""Parts of a zoned file (ZONES_MAX of crates/lab/jobs/src/addresses.rs)."""
+
 _ZIPF_USUAL = "1.1"
 """fio's theta where `zipf` stands alone (DEF_ZIPF)."""
 
@@ -47,6 +50,16 @@ class Settings:
     ramp_ns: int
     thinktime_us: int
     rate_iops: int | None
+    rate_interval_us: int | None
+    """Time between requests where the rate is no whole number of them a second."""
+    is_poisson: bool
+    startdelay_ns: int
+    gap_bytes: int
+    """Between two requests in sequential order, from the modifier of `rw`."""
+    priority: dict[str, int]
+    """`prioclass` and `prio`, as far as they are given."""
+    urgent: tuple[int, int, int, int] | None
+    """Percent of reads and writes that have a priority of their own, its class and level."""
     fsync: int
     fdatasync: int
     is_each_write_synced: bool
@@ -68,6 +81,11 @@ class Settings:
     def is_written(self) -> bool:
         """True if it writes, alone or among reads."""
         return self.rw not in ("read", "randread")
+
+    @property
+    def has_rate(self) -> bool:
+        """True if the clock issues its requests."""
+        return self.rate_iops is not None or self.rate_interval_us is not None
 
     @property
     def is_asynchronous(self) -> bool:
@@ -106,6 +124,7 @@ def settings_of(section: Section) -> Settings:
         why = f"ioengine={engine}" if engine in _ONE_BY_ONE else "the page cache"
         notes = (*notes, f"iodepth={depth}: with {why} one request is under way, as on Linux")
         depth = 1
+    rate_iops, interval_us = reader.rate(rw)
     mode = "direct" if is_direct else "sync" if is_synced else "buffered"
     size = options.get("size") or options.get("filesize")
     found = Settings(
@@ -125,7 +144,17 @@ def settings_of(section: Section) -> Settings:
         is_time_based=reader.flag("time_based"),
         ramp_ns=reader.time_ns("ramp_time"),
         thinktime_us=reader.time_ns("thinktime", bare="us") // 1000,
-        rate_iops=reader.rate_iops(rw),
+        rate_iops=rate_iops,
+        rate_interval_us=interval_us,
+        is_poisson=reader.choice("rate_process", ("linear", "poisson"), "linear") == "poisson",
+        startdelay_ns=reader.time_ns("startdelay"),
+        gap_bytes=reader.gap_bytes(rw),
+        priority={
+            name: reader.count(name, 0, most=most)
+            for name, most in (("prioclass", 3), ("prio", 7))
+            if name in options
+        },
+        urgent=reader.urgent(),
         fsync=reader.count("fsync", 0),
         fdatasync=reader.count("fdatasync", 0),
         is_each_write_synced=is_direct and is_synced and rw not in ("read", "randread"),
@@ -207,13 +236,38 @@ class _Reader:
         if given is None:
             return "read"
         value = given.value or ""
-        if ":" in value and value.partition(":")[0] in _PATTERNS:
-            reason = "a modifier after `:` cannot be simulated: the engine's jobs go forward"
-            raise given.fault(reason, f"write rw={value.partition(':')[0]}")
+        head, colon, _ = value.partition(":")
+        if colon and head in _PATTERNS:
+            if head.startswith("rand"):
+                reason = "a number of requests from one place on cannot be simulated"
+                raise given.fault(reason, f"write rw={head}")
+            return "rw" if head == "readwrite" else head
         if value in ("trim", "randtrim", "trimwrite", "randtrimwrite"):
             raise given.fault("the engine's jobs do not trim", "choose another pattern")
         rw = self.choice("rw", _PATTERNS, "read")
         return "rw" if rw == "readwrite" else rw
+
+    def gap_bytes(self, rw: str) -> int:
+        """Bytes that sequential requests leave out, or go back, from the modifier of `rw`."""
+        given = self.options.get("rw")
+        head, colon, text = (given.value or "").partition(":") if given else ("", "", "")
+        if given is None or not colon or rw.startswith("rand"):
+            return 0
+        size = bytes_of(given, text.removeprefix("-"), self.kb_base)
+        if size % 512:
+            raise given.fault("the modifier must be whole sectors of 512", f"write rw={head}:8k")
+        return -size if text.startswith("-") else size
+
+    def urgent(self) -> tuple[int, int, int, int] | None:
+        """`cmdprio_percentage` by direction, with class (real time if not given) and level."""
+        given = self.options.get("cmdprio_percentage")
+        if given is None:
+            return None
+        read, write, _ = by_direction(given.value or "")
+        shares = [count_of(given, text, most=100) for text in (read, write)]
+        # IOPRIO_CLASS_RT where none is named (fio's HOWTO, cmdprio_class).
+        own = self.count("cmdprio_class", 1, least=1, most=3)
+        return shares[0], shares[1], own, self.count("cmdprio", 0, most=7)
 
     def read_percent(self) -> int:
         """The share of reads in mixed jobs: `rwmixwrite` gives the rest."""
@@ -257,27 +311,29 @@ class _Reader:
             raise given.fault("it must be 512 to 1g, in sectors of 512", "write bs=4k, for example")
         return used[0]
 
-    def rate_iops(self, rw: str) -> int | None:
-        """Requests a second of each process; none for a closed loop."""
+    def rate(self, rw: str) -> tuple[int | None, int | None]:
+        """Requests a second of each process, or microseconds between them."""
         given = self.options.get("rate_iops") or self.options.get("rate")
         if given is None:
-            return None
+            return None, None
         read, write, _ = by_direction(given.value or "")
         if rw in ("rw", "randrw"):
             reason = "fio paces each direction of a mixed job by itself, and the engine both"
             raise given.fault(reason, "give reads and writes a job of their own")
         text = read if rw in ("read", "randread") else write
         if not text:
-            return None
+            return None, None
         rate = bytes_of(given, text, self.kb_base)
-        if given.key == "rate_iops":
-            per_s, rest = rate, 0
-        else:
-            per_s, rest = divmod(rate, self.block_bytes(rw))
-        if not 1 <= per_s <= 10**9 or rest:
-            reason = "the engine takes whole requests a second, 1 to 10^9"
-            raise given.fault(reason, "write rate_iops, or a rate that is a multiple of bs")
-        return per_s
+        unit = 1 if given.key == "rate_iops" else self.block_bytes(rw)
+        if not rate or rate // unit > 10**9:
+            reason = "it must be above 0, and at most 10^9 requests a second"
+            raise given.fault(reason, "write rate_iops=1000, for example")
+        if rate % unit == 0:
+            return rate // unit, None
+        interval_us = round(unit * 1_000_000 / rate)
+        if not 1 <= interval_us * 1_000 <= _TIME_MAX_NS:
+            raise given.fault("a request must come each microsecond to each day", "write rate_iops")
+        return None, interval_us
 
     def distribution(self) -> str:
         """`random_distribution` in the engine's words."""
@@ -285,8 +341,10 @@ class _Reader:
         if given is None or given.value == "random":
             return "uniform"
         kind, _, theta = (given.value or "").partition(":")
+        if kind == "zoned":
+            return self.zones(given, theta)
         if kind != "zipf":
-            reason = "it cannot be simulated: the engine draws uniformly or by zipf"
+            reason = "it cannot be simulated: the engine draws uniformly, by zipf or by zones"
             raise given.fault(reason, "write random or zipf:0.9, for example")
         try:
             number = float(theta or _ZIPF_USUAL)
@@ -297,6 +355,19 @@ class _Reader:
             raise given.fault(reason, "write zipf:0.9, for example")
         return f"zipf:{number!r}"
 
+    @staticmethod
+    def zones(given: Given, text: str) -> str:
+        """Shares of requests and of the file; a size that is left out is what the others leave."""
+        pairs = [part.partition("/") for part in text.split(":")]
+        numbers = [number for requests, _, size in pairs for number in (requests, size or "0")]
+        sums_to_all = all(number.isdecimal() for number in numbers) and (
+            sum(int(requests) for requests, *_ in pairs) == 100
+        )
+        if not sums_to_all or len(pairs) > _ZONES_MAX:
+            reason = f"it needs up to {_ZONES_MAX} pairs REQUESTS/SIZE in percent, 100 together"
+            raise given.fault(reason, "write zoned:60/10:40/90, for example")
+        return f"zoned:{text}"
+
 
 def _check_together(job: Settings) -> None:
     """Raises for keys of a job that the engine cannot carry out together."""
@@ -306,7 +377,7 @@ def _check_together(job: Settings) -> None:
             raise job.fault_at("fdatasync", "the engine has fsync or fdatasync", "name one of them")
         for other, is_there in (
             ("iodepth", job.iodepth > 1),
-            ("rate_iops", job.rate_iops is not None),
+            ("rate_iops", job.has_rate),
             ("ramp_time", job.ramp_ns > 0),
             ("sync", job.is_each_write_synced),
         ):
@@ -315,9 +386,11 @@ def _check_together(job: Settings) -> None:
                 raise job.fault_at(name, reason, f"take {other} out")
     if job.is_each_write_synced and job.iodepth > 1:
         raise job.fault_at("sync", "the engine syncs one write at a time", "write iodepth=1")
-    if job.thinktime_us and (job.iodepth > 1 or job.rate_iops):
+    if job.thinktime_us and (job.iodepth > 1 or job.has_rate):
         other = "iodepth above 1" if job.iodepth > 1 else "a rate"
         raise job.fault_at("thinktime", f"the engine has no pause with {other}", "take one out")
+    if job.is_poisson and not job.has_rate:
+        raise job.fault_at("rate_process", "it needs a rate", "add rate_iops=100, for example")
     if job.is_time_based and not job.runtime_ns:
         raise job.fault_at("time_based", "it needs a runtime", "add runtime=10s, for example")
     percentile_list(job)

@@ -28,6 +28,55 @@ pub enum Distribution {
     Uniform,
     /// The block of rank r with probability in proportion to r^-theta; ranks are scattered.
     Zipf(f64),
+    /// So many percent of requests go to so many percent of the region, part after part (`zoned` of fio).
+    Zoned(Zones),
+}
+
+/// Most parts of a region whose shares of requests differ.
+pub const ZONES_MAX: usize = 16;
+
+/// Parts of a region, each with its share of the requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Zones {
+    /// Percent of the requests, and percent of the region. What is left of both goes to the last part.
+    shares: [(u32, u32); ZONES_MAX],
+    count: usize,
+}
+
+impl Zones {
+    /// Parts of these shares, in the order of the region; `None` if there are too many, or none, or if a sum is
+    /// above a hundred or a part without bytes has requests.
+    pub fn new(shares: &[(u32, u32)]) -> Option<Self> {
+        if shares.is_empty() || shares.len() > ZONES_MAX {
+            return None;
+        }
+        let sum = |shares: &[(u32, u32)], pick: fn(&(u32, u32)) -> u32| {
+            shares.iter().map(pick).fold(0_u32, u32::saturating_add)
+        };
+        let is_empty = shares.iter().any(|(requests, bytes)| *requests > 0 && *bytes == 0);
+        if is_empty || sum(shares, |one| one.0) != 100 || sum(shares, |one| one.1) > 100 {
+            return None;
+        }
+        let mut zones = Self { count: shares.len(), ..Self::default() };
+        zones.shares[..shares.len()].copy_from_slice(shares);
+        Some(zones)
+    }
+
+    /// First block and number of blocks of the part that a request of `percent` goes to.
+    fn part(&self, percent: u32, blocks: u64) -> (u64, u64) {
+        let (mut requests, mut bytes) = (0, 0);
+        for (share, size) in &self.shares[..self.count] {
+            requests += share;
+            if percent < requests {
+                let begin = blocks * u64::from(bytes) / 100;
+                let end = blocks * u64::from(bytes + size) / 100;
+                // A part of less than a block has the one it begins in.
+                return (begin.min(blocks - 1), (end - begin).max(1));
+            }
+            bytes += size;
+        }
+        (0, blocks)
+    }
 }
 
 /// A source of addresses.
@@ -42,15 +91,34 @@ pub struct Addresses {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Sequential { next: u64 },
+    /// Bytes from the begin of the region, and those between two requests.
+    Sequential {
+        next_bytes: u64,
+        gap_bytes: i64,
+    },
     Uniform,
     Zipf(Zipf),
+    Zoned(Zones),
 }
 
 impl Addresses {
     /// Blocks of the region from its start, again and again.
     pub fn sequential(region: Region, block_bytes: u64, stream: Stream) -> Self {
-        Self::new(region, block_bytes, Kind::Sequential { next: 0 }, stream)
+        Self::sequential_with_gap(region, block_bytes, 0, stream)
+    }
+
+    /// Blocks of the region with `gap_bytes` between the end of one and the begin of the next (`rw=read:8k` of fio);
+    /// with a negative gap of two blocks they go backwards.
+    ///
+    /// fio 3.33 begins at the first block in either case, and goes on as far before the end of the file as the gap
+    /// says when it comes to the begin: measured with `write_iolog`.
+    pub fn sequential_with_gap(
+        region: Region,
+        block_bytes: u64,
+        gap_bytes: i64,
+        stream: Stream,
+    ) -> Self {
+        Self::new(region, block_bytes, Kind::Sequential { next_bytes: 0, gap_bytes }, stream)
     }
 
     /// Blocks of the region drawn at random.
@@ -64,6 +132,7 @@ impl Addresses {
         let kind = match distribution {
             Distribution::Uniform => Kind::Uniform,
             Distribution::Zipf(theta) => Kind::Zipf(Zipf::new(blocks, theta)),
+            Distribution::Zoned(zones) => Kind::Zoned(zones),
         };
         Self::new(region, block_bytes, kind, stream)
     }
@@ -76,10 +145,13 @@ impl Addresses {
     /// Offset of the next block.
     pub fn next_offset(&mut self) -> u64 {
         let block = match &mut self.kind {
-            Kind::Sequential { next } => {
-                let block = *next;
-                *next = (block + 1) % self.blocks;
-                block
+            Kind::Sequential { next_bytes, gap_bytes } => {
+                let bytes = self.blocks * self.block_bytes;
+                let offset_bytes = *next_bytes;
+                let end_bytes = offset_bytes + self.block_bytes;
+                *next_bytes = wrapped(end_bytes, *gap_bytes, bytes, self.block_bytes);
+                debug_assert!(end_bytes <= bytes, "a block of the region");
+                return self.region.offset_bytes + offset_bytes;
             }
             Kind::Uniform => below(&mut self.stream, self.blocks),
             // A multiplicative hash scatters the popular blocks over the region.
@@ -87,14 +159,35 @@ impl Addresses {
                 let rank = zipf.draw(&mut self.stream);
                 rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % self.blocks
             }
+            Kind::Zoned(zones) => {
+                let (first, count) = zones.part(self.stream.below(100), self.blocks);
+                first + below(&mut self.stream, count)
+            }
         };
         debug_assert!(block < self.blocks, "a block of the region");
         self.region.offset_bytes + block * self.block_bytes
     }
 
+    /// A time with an exponential distribution, and this mean, nanoseconds: gaps of a Poisson process.
+    pub fn exponential_ns(&mut self, mean_ns: u64) -> u64 {
+        // The stream's unit lies below 1, so the logarithm is finite.
+        (-libm::log(1.0 - self.stream.unit()) * mean_ns as f64) as u64
+    }
+
     /// True with a probability of `percent` of a hundred.
     pub fn chance(&mut self, percent: u32) -> bool {
         self.stream.below(100) < percent
+    }
+}
+
+/// The place `gap_bytes` behind `end_bytes`, in a file of `bytes`: from its begin on after its end, and the gap before
+/// its end where it would lie before its begin.
+fn wrapped(end_bytes: u64, gap_bytes: i64, bytes: u64, block_bytes: u64) -> u64 {
+    let last_bytes = bytes - block_bytes;
+    match end_bytes.checked_add_signed(gap_bytes) {
+        Some(next_bytes) if next_bytes <= last_bytes => next_bytes,
+        Some(_) => 0,
+        None => bytes.saturating_add_signed(gap_bytes).min(last_bytes),
     }
 }
 
@@ -154,7 +247,7 @@ fn zeta(blocks: u64, theta: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Addresses, Distribution, Region};
+    use super::{Addresses, Distribution, Region, Zones};
     use random::Stream;
 
     const REGION: Region = Region { offset_bytes: 4096, bytes: 400 * 4096 };
@@ -180,6 +273,49 @@ mod tests {
         let first = (0..draws).filter(|_| addresses.next_offset() == 4096).count() as f64;
         let expected = f64::from(draws) / super::zeta_sum(400, 0.8);
         assert!((first / expected - 1.0).abs() < 0.03, "{first} instead of {expected}");
+    }
+
+    #[test]
+    fn a_gap_leaves_blocks_out_and_a_negative_one_goes_backwards() {
+        let region = Region { offset_bytes: 1000, bytes: 5 * 512 };
+        let places = |gap| {
+            let stream = Stream::new(1, "gaps");
+            let mut addresses = Addresses::sequential_with_gap(region, 512, gap, stream);
+            (0..7).map(|_| (addresses.next_offset() - 1000) / 512).collect::<Vec<_>>()
+        };
+        assert_eq!(places(0), [0, 1, 2, 3, 4, 0, 1]);
+        assert_eq!(places(512), [0, 2, 4, 0, 2, 4, 0]);
+        // Two blocks back from the end of each is one back from its begin. The order is that of fio 3.33.
+        assert_eq!(places(-1024), [0, 3, 2, 1, 0, 3, 2]);
+    }
+
+    #[test]
+    fn zones_get_their_shares_of_requests() {
+        let zones = Zones::new(&[(50, 5), (30, 15), (20, 80)]).expect("shares of a hundred");
+        let stream = Stream::new(1, "zones");
+        let mut addresses = Addresses::random(REGION, 4096, Distribution::Zoned(zones), stream);
+        let mut found = [0_u32; 3];
+        for _ in 0..100_000 {
+            let block = (addresses.next_offset() - 4096) / 4096;
+            found[usize::from(block >= 20) + usize::from(block >= 80)] += 1;
+        }
+        for (found, wanted) in found.iter().zip([50_000.0, 30_000.0, 20_000.0]) {
+            assert!((f64::from(*found) / wanted - 1.0).abs() < 0.03, "{found} for {wanted}");
+        }
+        let wrong: [&[(u32, u32)]; 5] =
+            [&[], &[(50, 50)], &[(100, 101)], &[(50, 0), (50, 50)], &[(5, 5); 20]];
+        assert!(wrong.into_iter().all(|shares| Zones::new(shares).is_none()));
+    }
+
+    #[test]
+    fn gaps_of_a_poisson_process_have_their_mean_and_deviation() {
+        let mut addresses = Addresses::sequential(REGION, 4096, Stream::new(1, "poisson"));
+        let gaps: Vec<f64> =
+            (0..50_000).map(|_| addresses.exponential_ns(1_000_000) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let square = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 1e6 - 1.0).abs() < 0.02, "{mean}");
+        assert!((square.sqrt() / mean - 1.0).abs() < 0.03, "{square}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::{Distribution, Region};
 use page_cache::Mode;
+use process::Class;
 use thiserror::Error;
 
 /// The order of addresses (`rw` of fio, `-L` of ioping).
@@ -27,6 +28,22 @@ pub enum Pace {
         /// Nanoseconds from one request to the next.
         interval_ns: u64,
     },
+    /// As [`Pace::Rate`], with intervals drawn from an exponential distribution (`rate_process=poisson`).
+    Poisson {
+        /// Mean of the nanoseconds from one request to the next.
+        interval_ns: u64,
+    },
+}
+
+/// Requests of a job that have a priority of their own (`cmdprio_percentage`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Urgent {
+    /// Percent of the reads, and of the writes.
+    pub percent: [u32; 2],
+    /// Their class (`cmdprio_class`).
+    pub class: Class,
+    /// Their level in it (`cmdprio`).
+    pub level: u8,
 }
 
 /// Processes of one kind.
@@ -38,6 +55,8 @@ pub struct Job {
     pub processes: u32,
     /// Order of the addresses.
     pub pattern: Pattern,
+    /// Bytes between the end of a request and the begin of the next one, in sequential order (`rw=read:8k`).
+    pub gap_bytes: i64,
     /// Share of requests that read (`rwmixread`), in percent.
     pub read_percent: u32,
     /// Bytes of a request (`bs`).
@@ -52,6 +71,12 @@ pub struct Job {
     pub runtime_ns: u64,
     /// Nanoseconds at the beginning whose requests are made, but not counted (`ramp_time`).
     pub ramp_ns: u64,
+    /// Nanoseconds before the processes begin (`startdelay`).
+    pub start_delay_ns: u64,
+    /// Class and level of the processes (`prioclass`, `prio`).
+    pub priority: (Class, u8),
+    /// Requests that have another one.
+    pub urgent: Option<Urgent>,
     /// How it opens the device.
     pub mode: Mode,
     /// `fsync` after so many writes (`fsync` of fio); 0 for never.
@@ -98,8 +123,20 @@ impl Job {
             return wrong(format!("bs is {}, but must be a multiple of 512", self.block_bytes));
         }
         let longest_ns = TIME_MAX_S * 1_000_000_000;
-        if self.runtime_ns > longest_ns || self.ramp_ns > longest_ns {
-            return wrong(format!("runtime and ramp_time must be at most {TIME_MAX_S} s, a day"));
+        if [self.runtime_ns, self.ramp_ns, self.start_delay_ns].iter().any(|ns| *ns > longest_ns) {
+            return wrong(format!(
+                "runtime, ramp_time and startdelay must be at most {TIME_MAX_S} s, a day"
+            ));
+        }
+        let levels = [Some(self.priority.1), self.urgent.map(|urgent| urgent.level)];
+        if levels.iter().flatten().any(|level| *level > 7) {
+            return wrong("prio and cmdprio must be 0 to 7".into());
+        }
+        if self.urgent.is_some_and(|urgent| urgent.percent.iter().any(|percent| *percent > 100)) {
+            return wrong("cmdprio_percentage must be 0 to 100".into());
+        }
+        if self.gap_bytes != 0 && !self.gap_bytes.unsigned_abs().is_multiple_of(512) {
+            return wrong("the number behind rw must be a multiple of 512".into());
         }
         if self.requests == u64::MAX && self.runtime_ns == 0 {
             return wrong("nothing ends it: give requests, runtime or both".into());

@@ -11,7 +11,7 @@ mod job;
 mod latency;
 mod run;
 
-pub use addresses::{Addresses, Distribution, Region};
-pub use job::{Job, JobError, Pace, Pattern};
+pub use addresses::{Addresses, Distribution, Region, ZONES_MAX, Zones};
+pub use job::{Job, JobError, Pace, Pattern, Urgent};
 pub use latency::{Latencies, PackedLatencies, jain_index};
 pub use run::{ProcessReport, Sample, start_job};

@@ -1,6 +1,6 @@
 //! Running a job: its processes as tasks.
 
-use crate::{Addresses, Job, Latencies, Pace, Pattern};
+use crate::{Addresses, Job, Latencies, Pace, Pattern, Urgent};
 use block::RequestQueue;
 use page_cache::{BlockFile, FileError, Process};
 use sim::{JoinHandle, Semaphore, Sim};
@@ -80,18 +80,20 @@ pub fn start_job(
         };
         let stream = sim.stream(&format!("process {pid}"));
         let addresses = match job.pattern {
-            Pattern::Sequential => Addresses::sequential(region, job.block_bytes, stream),
+            Pattern::Sequential => {
+                Addresses::sequential_with_gap(region, job.block_bytes, job.gap_bytes, stream)
+            }
             Pattern::Random(distribution) => {
                 Addresses::random(region, job.block_bytes, distribution, stream)
             }
         };
-        let counted_from_ns = sim.now() + job.ramp_ns;
+        let counted_from_ns = sim.now() + job.start_delay_ns + job.ramp_ns;
         let runner = Runner {
             sim: sim.clone(),
             file: file.clone(),
             queue: queue.clone(),
             job: job.clone(),
-            process: Process::new(pid),
+            process: Process::new(pid).with_priority(job.priority.0, job.priority.1),
             records_samples,
             counted_from_ns,
             stop_ns: match job.runtime_ns {
@@ -135,6 +137,9 @@ struct Runner {
 
 impl Runner {
     async fn run(self: Rc<Self>, addresses: Addresses) -> ProcessReport {
+        if self.job.start_delay_ns > 0 {
+            self.sim.sleep(self.job.start_delay_ns).await;
+        }
         // One request at a time needs no task for each.
         if self.job.iodepth == 1 && matches!(self.job.pace, Pace::Closed { .. }) {
             self.one_by_one(addresses).await;
@@ -165,12 +170,25 @@ impl Runner {
         while self.has_more() {
             let is_read = addresses.chance(self.job.read_percent);
             let offset_bytes = addresses.next_offset();
-            if !self.request(is_read, offset_bytes).await {
+            let process = self.process_of(is_read, &mut addresses);
+            if !self.request(process, is_read, offset_bytes).await {
                 return;
             }
             if think_ns > 0 && self.has_more() {
                 self.think(think_ns).await;
             }
+        }
+    }
+
+    /// The process as which a request is made: with the priority of urgent ones, if it is drawn to be one.
+    fn process_of(&self, is_read: bool, addresses: &mut Addresses) -> Process {
+        match self.job.urgent {
+            Some(Urgent { percent, class, level })
+                if addresses.chance(percent[usize::from(!is_read)]) =>
+            {
+                self.process.with_priority(class, level)
+            }
+            _ => self.process,
         }
     }
 
@@ -196,7 +214,12 @@ impl Runner {
                 slots.release(self.job.iodepth);
                 continue;
             }
-            if let Pace::Rate { interval_ns } = self.job.pace {
+            let interval_ns = match self.job.pace {
+                Pace::Closed { .. } => None,
+                Pace::Rate { interval_ns } => Some(interval_ns),
+                Pace::Poisson { interval_ns } => Some(addresses.exponential_ns(interval_ns)),
+            };
+            if let Some(interval_ns) = interval_ns {
                 self.sim.sleep_until(due_ns.min(self.stop_ns)).await;
                 // A late request puts all later ones off: the clock goes on from it and does not
                 // catch up.
@@ -210,10 +233,11 @@ impl Runner {
             }
             let is_read = addresses.chance(self.job.read_percent);
             let offset_bytes = addresses.next_offset();
+            let process = self.process_of(is_read, &mut addresses);
             self.in_flight.set(self.in_flight.get() + 1);
             let (runner, slots) = (self.clone(), slots.clone());
             self.sim.spawn(async move {
-                runner.request(is_read, offset_bytes).await;
+                runner.request(process, is_read, offset_bytes).await;
                 runner.in_flight.set(runner.in_flight.get() - 1);
                 if let Pace::Closed { think_ns } = runner.job.pace
                     && think_ns > 0
@@ -228,9 +252,9 @@ impl Runner {
     }
 
     /// Makes one request, and the `fsync` that is due after it; false after an error.
-    async fn request(&self, is_read: bool, offset_bytes: u64) -> bool {
+    async fn request(&self, process: Process, is_read: bool, offset_bytes: u64) -> bool {
         let start_ns = self.sim.now();
-        let (process, mode) = (self.process, self.job.mode);
+        let mode = self.job.mode;
         let bytes = self.job.block_bytes;
         let outcome = if is_read {
             self.file.read(process, offset_bytes, bytes, mode).await

@@ -116,6 +116,9 @@ fn check_combination(study: &Study, values: &Combination<'_>) -> Result<(), Stud
             && job.iodepth == 1
             && job.pace == Pace::Closed { think_ns: 0 }
             && job.fsync_writes == 0
+            && (job.gap_bytes, job.start_delay_ns) == (0, 0)
+            && job.priority == (process::Class::BestEffort, process::NORMAL_LEVEL)
+            && job.urgent.is_none()
             && (job.runtime_ns, job.ramp_ns) == (0, 0)
             && spec.requests.is_some()
             && job.is_private

@@ -12,7 +12,8 @@ use crate::values::AxisValue;
 use crate::workload::contract::{
     Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind,
 };
-use ::jobs::{Distribution, Job, Pace, Pattern, Region};
+use ::jobs::{Distribution, Job, Pace, Pattern, Region, Urgent, Zones};
+use process::Class;
 
 /// Axes that mean something to such a study; all others only fill in the words of jobs.
 const JOBS_AXES: [&str; 3] = ["scheduler", "device", "mechanism"];
@@ -158,6 +159,7 @@ fn job_of(
     if spec.runtime.is_some() && runtime_ns == 0 {
         return wrong(&place, "runtime must be above 0; leave it out if only requests end the job");
     }
+    let interval_ns = time_ns("rate_interval", spec.rate_interval.as_ref())?;
     if spec.fsync > 0 && spec.fdatasync > 0 {
         return wrong(&place, "fsync and fdatasync exclude each other: name one of them");
     }
@@ -171,10 +173,18 @@ fn job_of(
         read_percent,
         block_bytes: parse_bytes(&filled(&spec.bs)).or_else(|reason| wrong(&place, reason))?,
         iodepth: spec.iodepth,
-        pace: match spec.rate_iops {
-            None => Pace::Closed { think_ns: thinktime_us.saturating_mul(1000) },
-            Some(0) => return wrong(&place, "rate_iops must be at least 1"),
-            Some(rate) => Pace::Rate { interval_ns: 1_000_000_000 / rate },
+        pace: pace_of(spec, &place, interval_ns, thinktime_us)?,
+        gap_bytes: spec.gap_bytes,
+        start_delay_ns: time_ns("startdelay", spec.startdelay.as_ref())?,
+        // `IOPRIO_NORM`: a process of a class without a level has the one in the middle.
+        priority: (class_of(&place, spec.prioclass)?, spec.prio.unwrap_or(process::NORMAL_LEVEL)),
+        urgent: match spec.cmdprio_percentage {
+            None => None,
+            Some(percent) => Some(Urgent {
+                percent,
+                class: class_of(&place, spec.cmdprio_class)?,
+                level: spec.cmdprio,
+            }),
         },
         // The short form makes no job longer.
         requests: quick_requests.unwrap_or(requests).min(requests),
@@ -190,6 +200,56 @@ fn job_of(
     })
 }
 
+/// What makes the next request come.
+fn pace_of(
+    spec: &JobSpec,
+    place: &str,
+    interval_ns: u64,
+    thinktime_us: u64,
+) -> Result<Pace, StudyError> {
+    if spec.rate_interval.is_some() && (spec.rate_iops.is_some() || interval_ns == 0) {
+        return wrong(place, "rate_interval must be above 0, and excludes rate_iops");
+    }
+    let interval_ns = match spec.rate_iops {
+        Some(0) => return wrong(place, "rate_iops must be at least 1"),
+        Some(rate) => 1_000_000_000 / rate,
+        None => interval_ns,
+    };
+    match (spec.rate_process.as_str(), interval_ns) {
+        ("linear", 0) => Ok(Pace::Closed { think_ns: thinktime_us.saturating_mul(1000) }),
+        ("linear", interval_ns) => Ok(Pace::Rate { interval_ns }),
+        ("poisson", 0) => wrong(place, "rate_process needs a rate: give rate_iops"),
+        ("poisson", interval_ns) => Ok(Pace::Poisson { interval_ns }),
+        (other, _) => {
+            Err(StudyError::unknown("rate_process", other, ["linear", "poisson"].into_iter()))
+        }
+    }
+}
+
+/// The class of a number of `ioprio_set(2)`; none is best effort (`include/uapi/linux/ioprio.h`).
+fn class_of(place: &str, number: u8) -> Result<Class, StudyError> {
+    match number {
+        0 | 2 => Ok(Class::BestEffort),
+        1 => Ok(Class::RealTime),
+        3 => Ok(Class::Idle),
+        _ => wrong(place, "prioclass and cmdprio_class must be 0 to 3"),
+    }
+}
+
+/// Shares of `zoned`: percent of requests and of bytes, with a stroke between them. A size that is left out is what
+/// is left.
+fn zones_of(text: &str) -> Option<Zones> {
+    let mut shares = Vec::new();
+    let mut left = 100_u32;
+    for part in text.split(':') {
+        let (requests, bytes) = part.split_once('/').unwrap_or((part, ""));
+        let bytes = if bytes.is_empty() { left } else { bytes.parse().ok()? };
+        left = left.checked_sub(bytes)?;
+        shares.push((requests.parse().ok()?, bytes));
+    }
+    Zones::new(&shares)
+}
+
 /// The order of addresses and the share of reads that `rw` names.
 fn pattern_of(spec: &JobSpec, rw: &str) -> Result<(Pattern, u32), StudyError> {
     let place = format!("job {}", spec.name);
@@ -199,7 +259,22 @@ fn pattern_of(spec: &JobSpec, rw: &str) -> Result<(Pattern, u32), StudyError> {
             Ok(theta) => Distribution::Zipf(theta),
             Err(_) => return wrong(&place, format!("zipf:{theta} needs a number")),
         },
-        _ => return wrong(&place, "random_distribution is `uniform` or `zipf:theta`"),
+        Some(("zoned", shares)) => {
+            let Some(zones) = zones_of(shares) else {
+                let reason = format!(
+                    "zoned:{shares} needs up to {} pairs REQUESTS/BYTES in percent, whose requests are 100 together",
+                    ::jobs::ZONES_MAX
+                );
+                return wrong(&place, reason);
+            };
+            Distribution::Zoned(zones)
+        }
+        _ => {
+            return wrong(
+                &place,
+                "random_distribution is `uniform`, `zipf:theta` or `zoned:REQUESTS/BYTES:...`",
+            );
+        }
     };
     Ok(match rw {
         "read" => (Pattern::Sequential, 100),

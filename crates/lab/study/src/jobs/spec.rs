@@ -95,7 +95,35 @@ pub struct JobSpec {
     /// Requests a second of each process; absent for a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_iops: Option<u64>,
-    /// How places are drawn: `uniform` or `zipf:theta`.
+    /// Time from one request of a process to the next, with fio's suffixes; for rates below one a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_interval: Option<AxisValue>,
+    /// `linear`, or `poisson` for intervals from an exponential distribution.
+    #[serde(default = "linear", skip_serializing_if = "is_linear")]
+    pub rate_process: String,
+    /// Time before the processes begin, with fio's suffixes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startdelay: Option<AxisValue>,
+    /// Bytes between two requests in sequential order, as behind the colon of fio's `rw=read:8k`; negative to go
+    /// backwards.
+    #[serde(default, skip_serializing_if = "is_no_gap")]
+    pub gap_bytes: i64,
+    /// I/O priority class: 0 none, 1 real time, 2 best effort, 3 idle, as in `ioprio_set(2)`.
+    #[serde(default, skip_serializing_if = "is_no_class")]
+    pub prioclass: u8,
+    /// Level in the class, 0 to 7.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prio: Option<u8>,
+    /// Percent of reads and of writes with a priority of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cmdprio_percentage: Option<[u32; 2]>,
+    /// Class of these.
+    #[serde(default, skip_serializing_if = "is_no_class")]
+    pub cmdprio_class: u8,
+    /// Level of these.
+    #[serde(default, skip_serializing_if = "is_no_class")]
+    pub cmdprio: u8,
+    /// How places are drawn: `uniform`, `zipf:theta`, or `zoned:REQUESTS/BYTES:...` in percent.
     #[serde(default = "uniform")]
     pub random_distribution: String,
     /// Writes between two calls of `fsync`; 0 for none.
@@ -113,6 +141,24 @@ pub struct JobSpec {
     /// Each process has a part of the region of its own, as fio's jobs have files of their own.
     #[serde(default = "yes")]
     pub private: bool,
+}
+
+fn linear() -> String {
+    "linear".to_owned()
+}
+
+fn is_linear(word: &str) -> bool {
+    word == "linear"
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+const fn is_no_gap(bytes: &i64) -> bool {
+    *bytes == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+const fn is_no_class(number: &u8) -> bool {
+    *number == 0
 }
 
 const fn half() -> u32 {
