@@ -21,6 +21,7 @@ _NAMES = {
     "bast": "BAST",
     "dftl": "DFTL",
     "fast": "FAST",
+    "kast": "KAST",
     "lexar": "Lexar",
     "m-systems": "M-Systems",
     "m-systems-anand": "M-Systems ANAND",

@@ -2,7 +2,7 @@
 
 use crate::contract::{Ftl, FtlEntry};
 use crate::settings::{SettingError, Settings};
-use crate::{Flash, bast, dftl, fast, lexar, m_systems, m_systems_anand, mitsubishi, page};
+use crate::{Flash, bast, dftl, fast, kast, lexar, m_systems, m_systems_anand, mitsubishi, page};
 use nand::{Chip, Geometry};
 
 /// All translation layers, sorted by name.
@@ -10,6 +10,7 @@ pub const FTLS: &[&FtlEntry] = &[
     &bast::ENTRY,
     &dftl::ENTRY,
     &fast::ENTRY,
+    &kast::ENTRY,
     &lexar::ENTRY,
     &m_systems::ENTRY,
     &m_systems_anand::ENTRY,

@@ -38,6 +38,8 @@ const TIGHT: &[(&str, &[(&str, &str)])] = &[
     ),
     ("fast", &[("log_blocks", "2")]),
     ("fast", &[("log_blocks", "4")]),
+    ("kast", &[("log_blocks", "2"), ("sequential_log_blocks", "1"), ("associativity", "1")]),
+    ("kast", &[("log_blocks", "4"), ("associativity", "2")]),
     ("lexar", &[("moved_blocks", "1"), ("consolidation", "fill"), ("switch", "false")]),
     ("lexar", &[("moved_blocks", "2"), ("moved_eviction", "full"), ("switch", "false")]),
     ("m-systems", &[("fold_switch", "false"), ("scan", "all")]),
