@@ -124,7 +124,8 @@ TAIL = """
   segment from 128 KiB down to the page halves the throughput. Within the limit a halving costs less
   than 1.3 times.
 - The time for a segment is nearly constant then: {merge_s:.2f} s with BAST, which is one merge of
-  an AU. OLPC's table and flashbench's own card show 0.2 to 0.35 s for AUs of 4 MiB, and 0.7 s for one.
+  an AU. OLPC's table and flashbench's own card show 0.2 to 0.35 s for AUs of 4 MiB, and 0.7 s for
+  another card.
 - **FAST** shows it in part. Its log blocks take pages of any AU, so one merge serves many segments:
   the throughput halves until a log block holds pages of every AU, and is level below that. With
   eight AUs that is at 512 KiB, with 32 at 128 KiB. So a card whose rows halve down to the page
