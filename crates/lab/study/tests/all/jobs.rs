@@ -292,13 +292,24 @@ fn keys_of_time_and_sync_that_do_not_fit_are_refused() {
         ("runtime = 0", "runtime must be above 0"),
         ("runtime = \"5x\"", "runtime is `5x`, but must be a number with us, ms, s, m or h"),
         ("runtime = 1.5", "runtime is `1.5`, but must be a whole number"),
-        ("runtime = \"25h\"", "runtime and ramp_time must be at most 86400 s"),
-        ("requests = 1\nramp_time = \"90000s\"", "runtime and ramp_time must be at most 86400 s"),
+        ("runtime = \"25h\"", "runtime, ramp_time and startdelay must be at most 86400 s"),
+        (
+            "requests = 1\nramp_time = \"90000s\"",
+            "runtime, ramp_time and startdelay must be at most 86400 s",
+        ),
         ("runtime = \"99999999999999999999s\"", "must be a whole number"),
         ("runtime = \"99999999999999h\"", "which is too long"),
         ("requests = 1\nlatency_includes_sync = true", "latency_includes_sync needs fsync"),
         ("requests = 1\nfsync = 1\nfdatasync = 1", "fsync and fdatasync exclude each other"),
         ("requests = 1\nfsync = 1\niodepth = 4", "fsync needs iodepth 1"),
+        ("requests = 1\nrate_interval = 0", "rate_interval must be above 0"),
+        ("requests = 1\nrate_interval = 2\nrate_iops = 2", "and excludes rate_iops"),
+        ("requests = 1\nrate_process = \"poisson\"", "rate_process needs a rate"),
+        ("requests = 1\nprioclass = 4", "prioclass and cmdprio_class must be 0 to 3"),
+        ("requests = 1\nprio = 8", "prio and cmdprio must be 0 to 7"),
+        ("requests = 1\ncmdprio_percentage = [101, 0]", "cmdprio_percentage must be 0 to 100"),
+        ("requests = 1\ngap_bytes = 100", "must be a multiple of 512"),
+        ("requests = 1\nrandom_distribution = \"zoned:50/50\"", "whose requests are 100 together"),
     ];
     for (keys, expected) in cases {
         let error = study("refused", &PACED.replace("TIMES", keys), &[]).expect_err(keys);
