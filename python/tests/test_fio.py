@@ -644,6 +644,17 @@ def test_keys_that_the_engine_carries_out(tmp_path: Path, name: str) -> None:
         assert found["read"]["runtime"] == pytest.approx(3 * 3276.8, abs=2)
 
 
+def test_a_group_is_as_long_as_its_process_that_begins_last(tmp_path: Path) -> None:
+    text = (
+        "[global]\nsize=1m\nnumber_ios=4\ndirect=1\ngroup_reporting\n"
+        "[early]\n[late]\nstartdelay=7\n"
+    )
+    [group] = nl.fio(job(tmp_path, text), device=DEVICE).fio["jobs"]
+    assert group["elapsed"] >= 7
+    # Delays are no time of a job.
+    assert group["read"]["runtime"] < 1000
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

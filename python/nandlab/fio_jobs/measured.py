@@ -238,7 +238,7 @@ def _report(
     syncs = latency_of(pl.concat([sync for _, sync, *_ in measured]))
     latencies = pl.concat([frame["latency_ns"] for frame in frames])
     first, index = entry[0]
-    before_ms = (first.settings.ramp_ns + first.settings.startdelay_ns) // 1_000_000
+    befores_ns = [one.settings.ramp_ns + one.settings.startdelay_ns for one, _ in entry]
     return Report(
         planned=first,
         processes=len(entry),
@@ -246,7 +246,10 @@ def _report(
         directions=directions,
         sync=syncs,
         runtime_ms=sum(runtime_ms for *_, runtime_ms in measured),
-        elapsed_ms=max(runtime_ms for *_, runtime_ms in measured) + before_ms,
+        elapsed_ms=max(
+            runtime_ms + before_ns // 1_000_000
+            for (*_, runtime_ms), before_ns in zip(measured, befores_ns, strict=True)
+        ),
         depth_shares=_depths(frames, syncs.count),
         ns_shares=_shares(latencies, 1, 0, NS_CLASSES),
         us_shares=_shares(latencies, 1_000, 1_000, NS_CLASSES),

@@ -188,30 +188,31 @@ impl Dies {
 
     /// The die reads a page that the host asked for; `work` is what its layer said of it.
     ///
-    /// Returns when the page is in the controller. A page never written is no work at all.
+    /// The array begins when it is `ready`; the page crosses the channel from `turn` on, when it is its command's
+    /// turn, and lies in the register until then. Returns when the page is in the controller. A page never written
+    /// is no work at all.
     #[inline]
-    pub(crate) fn read(&mut self, die: usize, ready: Moment, work: &PageWork) -> Moment {
+    pub(crate) fn read(
+        &mut self,
+        die: usize,
+        ready: Moment,
+        turn: Moment,
+        work: &PageWork,
+    ) -> Moment {
         let mut rest = work.total;
         if rest.counters.page_reads == 0 {
             // Without a page read the layer answered from its map, for which it may have read
             // translation pages.
-            return if rest == Work::default() { ready } else { self.manage(die, ready, rest) };
+            let answered =
+                if rest == Work::default() { ready } else { self.manage(die, ready, rest) };
+            return answered.or_later(turn);
         }
         rest.counters.page_reads -= 1;
         let start = self.manage(die, ready, rest);
-        let array_end_ns = start.ns + self.times.read_ns;
-        let transfer_ns = self.times.transfer_ns;
-        // Booked for the time at which the array is done; the channel stays free for others before
-        // that.
-        let end_ns = self.book_channel(die, array_end_ns, transfer_ns) + transfer_ns;
-        self.occupy(die, start.ns, end_ns, self.times.read_ns + transfer_ns, ActivityKind::Read);
-        start.not_before(end_ns)
+        self.read_out(die, start, turn, self.times.transfer_ns)
     }
 
-    /// The die reads `parts` of one array page; returns when they are in the controller.
-    ///
-    /// The array begins when it is `ready`; the parts cross the channel from `turn` on, when it is their command's
-    /// turn, and lie in the register until then.
+    /// The die reads `parts` of one array page; as [`Dies::read`], where nothing but the read is to be done.
     #[inline]
     pub(crate) fn read_parts(
         &mut self,
@@ -221,9 +222,16 @@ impl Dies {
         parts: u64,
     ) -> Moment {
         let start = self.wait(die, ready);
-        let array_end_ns = start.ns + self.times.read_ns;
         // Only the parts that are asked for cross the channel: each has an ECC of its own.
-        let transfer_ns = parts * self.times.transfer_ns;
+        self.read_out(die, start, turn, parts * self.times.transfer_ns)
+    }
+
+    /// The array works from `start` on, and the transfer follows, from `turn` on at the earliest.
+    #[inline]
+    fn read_out(&mut self, die: usize, start: Moment, turn: Moment, transfer_ns: u64) -> Moment {
+        let array_end_ns = start.ns + self.times.read_ns;
+        // Booked for the time at which the array is done; the channel stays free for others before
+        // that.
         let end_ns = self.book_channel(die, array_end_ns.max(turn.ns), transfer_ns) + transfer_ns;
         self.occupy(die, start.ns, end_ns, self.times.read_ns + transfer_ns, ActivityKind::Read);
         Moment { ns: end_ns, cleaning_ns: start.cleaning_ns.max(turn.cleaning_ns) }

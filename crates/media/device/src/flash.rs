@@ -226,7 +226,7 @@ impl FlashDevice {
         Ok(Self {
             sectors: flash.capacity_bytes / SECTOR_BYTES,
             page_sectors,
-            // A power of two: page and unit are, or the part would not have been divided.
+            // A power of two, as `parts_of_page` checks.
             parts_shift: parts.trailing_zeros(),
             host: spec.host,
             bus: Timeline::default(),
@@ -395,7 +395,7 @@ impl FlashDevice {
         let mut work = [PageWork::default()];
         self.dies.all[die].layer.0.read_measured(local, &mut work)?;
         self.statistics.read_modify_writes += u64::from(work[0].total.counters.page_reads > 0);
-        Ok(self.dies.read(die, ready, &work[0]))
+        Ok(self.dies.read(die, ready, ready, &work[0]))
     }
 
     /// The command crosses the interface, as far as it is about a piece of a page.
@@ -410,16 +410,17 @@ impl FlashDevice {
     fn read(
         &mut self,
         command: &Command,
+        early: Moment,
         ready: Moment,
         cached: &mut u32,
     ) -> Result<Moment, FtlError> {
         // With an empty cache each layer is asked for all its pages at once.
         if !self.cache.is_empty() {
-            return self.read_past_cache(command, ready, cached);
+            return self.read_past_cache(command, early, ready, cached);
         }
         let piece = self.piece(command, 0);
         if piece.is_all_of(command) {
-            return self.read_page(piece, ready);
+            return self.read_page(piece, early, ready);
         }
         let stripe = self.stripe(command);
         self.work.resize(stripe.pages as usize, PageWork::default());
@@ -435,7 +436,7 @@ impl FlashDevice {
             let (die, _) = self.die_of(piece.page);
             let work = self.work[stripe.position(index as usize)];
             // All dies begin together; the host gets the pages in order.
-            let here = self.dies.read(die, ready, &work);
+            let here = self.dies.read(die, early, ready, &work);
             last = self.cross(here.or_later(last), piece.sectors());
         }
         Ok(last)
@@ -443,11 +444,16 @@ impl FlashDevice {
 
     /// As [`FlashDevice::read`], of a command within one page: most are, and there are no dies to share it.
     #[inline]
-    fn read_page(&mut self, piece: Piece, ready: Moment) -> Result<Moment, FtlError> {
+    fn read_page(
+        &mut self,
+        piece: Piece,
+        early: Moment,
+        ready: Moment,
+    ) -> Result<Moment, FtlError> {
         let (die, local) = self.die_of(piece.page);
         let mut work = [PageWork::default()];
         self.dies.all[die].layer.0.read_measured(local, &mut work)?;
-        let here = self.dies.read(die, ready, &work[0]);
+        let here = self.dies.read(die, early, ready, &work[0]);
         Ok(self.cross(here, piece.sectors()))
     }
 
@@ -455,6 +461,7 @@ impl FlashDevice {
     fn read_past_cache(
         &mut self,
         command: &Command,
+        early: Moment,
         ready: Moment,
         cached: &mut u32,
     ) -> Result<Moment, FtlError> {
@@ -471,7 +478,7 @@ impl FlashDevice {
             } else {
                 let mut work = [PageWork::default()];
                 self.dies.all[die].layer.0.read_measured(local, &mut work)?;
-                self.dies.read(die, ready, &work[0])
+                self.dies.read(die, early, ready, &work[0])
             };
             last = self.cross(here.or_later(last), piece.sectors());
         }
@@ -694,7 +701,7 @@ impl FlashDevice {
             Operation::Read if self.parts_shift > 0 => {
                 self.read_parts(command, early, ready, cached)
             }
-            Operation::Read => self.read(command, ready, cached),
+            Operation::Read => self.read(command, early, ready, cached),
             Operation::Write if self.cache.exists() && !command.fua => {
                 *cached = command.sectors;
                 self.write_to_cache(command, ready)

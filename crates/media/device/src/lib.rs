@@ -35,8 +35,7 @@ pub use disk_spec::{DiskSpec, SeekSpec};
 pub use flash::FlashDevice;
 pub use precondition::{DEVICE_WRITES_MAX, Fill, Precondition, Preconditioning, Steadiness};
 pub use spec::{
-    CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, PUBLISHED_CELLS, Published, SpecError,
-    Suspend,
+    CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, Published, SpecError, Suspend,
 };
 pub use table::{devices, find_device, find_or_load};
 

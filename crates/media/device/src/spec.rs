@@ -373,7 +373,7 @@ impl DeviceSpec {
 }
 
 /// The cells of [`Published`], by their keys.
-pub const PUBLISHED_CELLS: [&str; 4] = [
+const PUBLISHED_CELLS: [&str; 4] = [
     "random_read_per_s",
     "random_write_per_s",
     "sequential_read_mb_per_s",
@@ -475,9 +475,11 @@ impl FlashSpec {
             // The parts that move come from several pages, so they meet in the controller.
             return Err("flash.copy_back must be false where a layer maps parts of a page".into());
         }
-        if unit_bytes * parts != page_bytes || !(1..=nand::PAGES_PER_PROGRAM_MAX).contains(&parts) {
+        // Places are found by shifts, so a page of three planes has no parts.
+        let divides = unit_bytes * parts == page_bytes && parts.is_power_of_two();
+        if !divides || parts > nand::PAGES_PER_PROGRAM_MAX {
             return Err(format!(
-                "flash.mapping_unit_bytes must divide the page of {page_bytes} bytes (all planes together) into 1 to {} parts",
+                "flash.mapping_unit_bytes must divide the page of {page_bytes} bytes (all planes together) into 1, 2, 4, 8 or {} parts",
                 nand::PAGES_PER_PROGRAM_MAX
             ));
         }

@@ -104,11 +104,7 @@ impl Bast {
         role: Role,
         data: Option<&[u8]>,
     ) -> Result<(), FtlError> {
-        // The location is set only when the program has returned: a failed program leaves the old
-        // copy the newest.
-        self.flash.program(at, lpn, role, data)?;
-        self.locations.set(lpn, at);
-        Ok(())
+        self.locations.program(&mut self.flash, at, lpn, role, data)
     }
 
     /// The log block with room for a page of `logical_block`, merging where there is none.

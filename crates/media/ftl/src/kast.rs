@@ -86,9 +86,7 @@ impl Kast {
     fn new(flash: Flash, logical_pages: u32, settings: &Settings) -> Self {
         let sequential_blocks_max = settings.integer("sequential_log_blocks") as usize;
         Self {
-            // As in FAST: random log blocks never begin with page 0 of a logical block, so their first
-            // page is out of place, and no target of an unfinished merge looks like that.
-            blocks: SharedLogs::new(flash, logical_pages, Role::SequentialLog, Role::Log),
+            blocks: SharedLogs::new(flash, logical_pages),
             random: Vec::new(),
             random_blocks_max: settings.integer("log_blocks") as usize - sequential_blocks_max,
             sequential_blocks_max,
@@ -145,44 +143,24 @@ impl Kast {
 }
 
 impl Ftl for Kast {
-    fn logical_pages(&self) -> u32 {
-        self.blocks.locations.logical_pages()
-    }
-
-    fn read(&mut self, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
-        self.blocks.locations.read(&mut self.blocks.flash, lpn, data)
-    }
-
     fn write(&mut self, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
         if self.blocks.flash.audit_is_due() {
             self.audit();
         }
-        self.blocks.locations.check(lpn)?;
-        let (logical_block, _) = self.blocks.place_of(lpn);
-        let has_log = self.blocks.owns_sequential(logical_block);
-        if self.blocks.program_in_place(lpn, has_log, data)? {
+        if self.blocks.program_in_place(lpn, data)? {
             return Ok(());
         }
         if let Some(at) = self.blocks.place_in_sequential(lpn, self.sequential_blocks_max)? {
             return self.blocks.program(at, lpn, Role::SequentialLog, data);
         }
+        let (logical_block, _) = self.blocks.place_of(lpn);
         let at = self.place_in_random(logical_block)?;
         self.blocks.program(at, lpn, Role::Log, data)
     }
 
-    fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
-        self.blocks.trim(lpn)
-    }
-
     fn rebuild(&mut self) -> Result<(), FtlError> {
         self.random.clear();
-        let (sequential, random) = self.blocks.rebuild()?;
-        self.blocks.sequential = sequential;
-        self.random = random;
-        // What a cut leaves can count as more log blocks than the settings allow.
-        while self.blocks.sequential.len() > self.sequential_blocks_max {
-            self.blocks.merge_sequential(0)?;
-        }
+        self.random = self.blocks.rebuild(self.sequential_blocks_max)?;
         // Trimmed pages that a cut brought back can belong to further logical blocks.
         let exceeds = |kast: &Self, block: u32| {
             kast.blocks.live_logical_blocks(block).len() > kast.associativity_max
@@ -191,28 +169,21 @@ impl Ftl for Kast {
             self.blocks.empty_log(self.random[index])?;
             self.random.remove(index);
         }
+        // What a cut leaves can count as more log blocks than the settings allow.
         while self.random.len() > self.random_blocks_max {
             self.merge_least_associated()?;
         }
         Ok(())
     }
 
-    fn locate(&self, lpn: u32) -> Option<VirtualPage> {
-        self.blocks.locations.get(lpn)
-    }
-
     /// Two bytes a logical block, four for each page of the random log blocks, and owner, block and fill of
     /// each sequential one.
     fn ram_bytes(&self) -> u64 {
-        let pages = u64::from(self.blocks.flash.pages_per_block());
-        let logs =
-            4 * pages * self.random_blocks_max as u64 + 6 * self.sequential_blocks_max as u64;
-        2 * self.blocks.data.len() as u64 + logs
+        self.blocks.ram_bytes(self.random_blocks_max, self.sequential_blocks_max)
     }
 
     fn tables(&self) -> Vec<Table> {
-        let random = self.random.iter();
-        self.blocks.tables(random.map(|log| ("random", *log, self.blocks.owners(*log))).collect())
+        self.blocks.tables(self.random.iter())
     }
 
     crate::shared_logs::shared_accessors!();

@@ -124,9 +124,7 @@ impl Lexar {
         role: Role,
         data: Option<&[u8]>,
     ) -> Result<(), FtlError> {
-        self.flash.program(at, lpn, role, data)?;
-        self.locations.set(lpn, at);
-        Ok(())
+        self.locations.program(&mut self.flash, at, lpn, role, data)
     }
 
     /// Takes a free block other than the last, which a consolidation may need.

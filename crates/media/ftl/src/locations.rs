@@ -85,6 +85,22 @@ impl Locations {
         }
     }
 
+    /// Programs a page, and notes where it is only when the program has returned: a failed one leaves the old copy
+    /// the newest.
+    #[inline]
+    pub(crate) fn program(
+        &mut self,
+        flash: &mut Flash,
+        at: VirtualPage,
+        lpn: u32,
+        role: Role,
+        data: Option<&[u8]>,
+    ) -> Result<(), FtlError> {
+        flash.program(at, lpn, role, data)?;
+        self.set(lpn, at);
+        Ok(())
+    }
+
     /// The newest copy, or `None` if the page reads zeros.
     #[inline]
     pub fn get(&self, lpn: u32) -> Option<VirtualPage> {

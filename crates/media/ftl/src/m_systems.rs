@@ -178,9 +178,7 @@ impl Fmax {
         role: Role,
         data: Option<&[u8]>,
     ) -> Result<(), FtlError> {
-        self.flash.program(at, lpn, role, data)?;
-        self.locations.set(lpn, at);
-        Ok(())
+        self.locations.program(&mut self.flash, at, lpn, role, data)
     }
 
     fn program_replacement(

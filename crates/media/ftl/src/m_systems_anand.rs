@@ -297,9 +297,8 @@ impl Ftl for Anand {
         };
         let is_head = self.heads[virtual_unit.index()] == Some(at.block);
         // The first unit's pages are data, later ones log, so that a rebuild recognises a finished fold.
-        self.flash.program(at, lpn, if is_head { Role::Data } else { Role::Log }, data)?;
-        self.locations.set(lpn, at);
-        Ok(())
+        let role = if is_head { Role::Data } else { Role::Log };
+        self.locations.program(&mut self.flash, at, lpn, role, data)
     }
 
     fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {

@@ -128,9 +128,7 @@ impl Mitsubishi {
     }
 
     fn program(&mut self, at: VirtualPage, lpn: u32, data: Option<&[u8]>) -> Result<(), FtlError> {
-        self.flash.program(at, lpn, Role::Data, data)?;
-        self.locations.set(lpn, at);
-        Ok(())
+        self.locations.program(&mut self.flash, at, lpn, Role::Data, data)
     }
 
     fn home_block(&mut self, logical_block: LogicalBlock) -> Result<u32, FtlError> {

@@ -10,11 +10,18 @@ use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
 use crate::{Flash, FtlError, Locations, Table, VirtualPage};
 use nand::Role;
 
+/// Role of the pages of a sequential log block, which may become a data block without a copy.
+const SEQUENTIAL: Role = Role::SequentialLog;
+
+/// Role of the pages of a full merge before its last; see [`rewrite`]. Shared log blocks have it too, but they never
+/// begin with page 0 of a logical block: their first page is out of place, and a target's is not.
+const UNFINISHED: Role = Role::Log;
+
 /// A log block that takes the pages of one logical block in order, from its page 0 on.
 #[derive(Clone, Copy)]
-pub(crate) struct SequentialLog {
-    pub(crate) logical_block: LogicalBlock,
-    pub(crate) block: u32,
+struct SequentialLog {
+    logical_block: LogicalBlock,
+    block: u32,
 }
 
 /// Data blocks, and the log blocks of one logical block each.
@@ -23,27 +30,19 @@ pub(crate) struct SharedLogs {
     pub(crate) flash: Flash,
     pub(crate) locations: Locations,
     /// Logical block to data block.
-    pub(crate) data: Vec<Option<u32>>,
-    /// Sequential log blocks, least recently written first; empty in layers without.
-    pub(crate) sequential: Vec<SequentialLog>,
-    /// Role of the first page of every log block that may become a data block without a copy.
-    takeover: Role,
-    /// Role of the pages of a full merge before its last; see [`rewrite`].
-    unfinished: Role,
+    data: Vec<Option<u32>>,
+    /// Sequential log blocks, least recently written first.
+    sequential: Vec<SequentialLog>,
 }
 
 impl SharedLogs {
-    /// No page is written. `takeover` and `unfinished` are [`Role::Log`] and [`Role::SequentialLog`], one
-    /// each: a log block never consists of pages of the role `unfinished` at their home offsets alone.
-    pub(crate) fn new(flash: Flash, logical_pages: u32, takeover: Role, unfinished: Role) -> Self {
-        debug_assert!(takeover != unfinished, "a target of a merge is told from a log block");
+    /// No page is written.
+    pub(crate) fn new(flash: Flash, logical_pages: u32) -> Self {
         let logical_blocks = logical_pages.div_ceil(flash.pages_per_block());
         Self {
             locations: Locations::new(logical_pages),
             data: vec![None; logical_blocks as usize],
             sequential: Vec::new(),
-            takeover,
-            unfinished,
             flash,
         }
     }
@@ -61,22 +60,19 @@ impl SharedLogs {
         role: Role,
         data: Option<&[u8]>,
     ) -> Result<(), FtlError> {
-        self.flash.program(at, lpn, role, data)?;
-        self.locations.set(lpn, at);
-        Ok(())
+        self.locations.program(&mut self.flash, at, lpn, role, data)
     }
 
     /// Programs a page at its home offset, in a fresh data block if need be; false if that is taken.
     ///
-    /// `has_log` says that a log block which may take over holds pages of the logical block: then the page
-    /// has the role of that log, so that the remnant of a half-erased data block is never taken for the
-    /// finished target of a merge.
+    /// While its logical block owns a sequential log block the page has the role of that log, so that the remnant of
+    /// a half-erased data block is never taken for the finished target of a merge.
     pub(crate) fn program_in_place(
         &mut self,
         lpn: u32,
-        has_log: bool,
         data: Option<&[u8]>,
     ) -> Result<bool, FtlError> {
+        self.locations.check(lpn)?;
         let (logical_block, offset) = self.place_of(lpn);
         let home = if let Some(block) = self.data[logical_block.index()] {
             block
@@ -90,14 +86,10 @@ impl SharedLogs {
         // The first page of a data block is newer than every log page of its logical block, since those
         // are trimmed ones: it must not look like a log that belongs to an older data block.
         let is_first = self.flash.next_page(home) == 0;
-        let role = if has_log && !is_first { self.takeover } else { Role::Data };
+        let owns_log = self.sequential.iter().any(|log| log.logical_block == logical_block);
+        let role = if owns_log && !is_first { SEQUENTIAL } else { Role::Data };
         self.program(at, lpn, role, data)?;
         Ok(true)
-    }
-
-    /// True if `logical_block` owns a sequential log block.
-    pub(crate) fn owns_sequential(&self, logical_block: LogicalBlock) -> bool {
-        self.sequential.iter().any(|log| log.logical_block == logical_block)
     }
 
     /// Where a page goes if that is a sequential log block: page 0 of a logical block starts one, and
@@ -131,7 +123,7 @@ impl SharedLogs {
     }
 
     /// Makes a sequential log block the data block of its owner.
-    pub(crate) fn merge_sequential(&mut self, index: usize) -> Result<(), FtlError> {
+    fn merge_sequential(&mut self, index: usize) -> Result<(), FtlError> {
         let SequentialLog { logical_block, block } = self.sequential[index];
         let pages = self.flash.pages_per_block();
         let lpns = logical_block.lpns(pages);
@@ -159,11 +151,7 @@ impl SharedLogs {
     }
 
     /// A log block that holds all newest pages at their home offsets becomes the data block.
-    pub(crate) fn take_over(
-        &mut self,
-        logical_block: LogicalBlock,
-        block: u32,
-    ) -> Result<(), FtlError> {
+    fn take_over(&mut self, logical_block: LogicalBlock, block: u32) -> Result<(), FtlError> {
         // The map before the old block is erased; a cut in between leaves both, and the log's pages are
         // the newer ones.
         let old = self.data[logical_block.index()].replace(block);
@@ -171,9 +159,9 @@ impl SharedLogs {
     }
 
     /// Gathers a logical block from all its blocks in a fresh one.
-    pub(crate) fn merge_fully(&mut self, logical_block: LogicalBlock) -> Result<(), FtlError> {
+    fn merge_fully(&mut self, logical_block: LogicalBlock) -> Result<(), FtlError> {
         let lpns = logical_block.lpns(self.flash.pages_per_block());
-        let target = rewrite(&mut self.flash, &mut self.locations, lpns, self.unfinished, None)?;
+        let target = rewrite(&mut self.flash, &mut self.locations, lpns, UNFINISHED, None)?;
         self.flash.merges.full += 1;
         let old = self.data[logical_block.index()].replace(target);
         self.release_with_sequential(logical_block, old)
@@ -227,21 +215,21 @@ impl SharedLogs {
 
     /// Builds maps and lists anew from the spare areas.
     ///
-    /// Returns the log blocks in place, of one logical block each, and the shared ones; both oldest first.
-    pub(crate) fn rebuild(&mut self) -> Result<(Vec<SequentialLog>, Vec<u32>), FtlError> {
+    /// Keeps `logs_max` sequential log blocks at most, and returns the shared ones, oldest first.
+    pub(crate) fn rebuild(&mut self, logs_max: usize) -> Result<Vec<u32>, FtlError> {
         let mut scan = self.flash.scan()?;
         let pages = self.flash.pages_per_block();
-        drop_unfinished(&mut self.flash, &mut scan, self.unfinished, pages)?;
+        drop_unfinished(&mut self.flash, &mut scan, UNFINISHED, pages)?;
         self.locations.rebuild(&scan);
         self.data.fill(None);
         self.sequential.clear();
         let (mut in_place, mut shared, mut unfinished) = (Vec::new(), Vec::new(), Vec::new());
-        let takeover = self.takeover;
         for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)?
         {
             let is_home = |block: &u32| {
                 let found = &scan.blocks[*block as usize];
-                found.is_in_place(pages) && (found.has_role(Role::Data) || found.has_role(takeover))
+                found.is_in_place(pages)
+                    && (found.has_role(Role::Data) || found.has_role(SEQUENTIAL))
             };
             let (homes, others): (Vec<u32>, Vec<u32>) = blocks.into_iter().partition(is_home);
             shared.extend(others);
@@ -259,7 +247,12 @@ impl SharedLogs {
         let age = |block: &u32| scan.blocks[*block as usize].oldest_sequence();
         in_place.sort_by_key(|log| age(&log.block));
         shared.sort_by_key(age);
-        Ok((in_place, shared))
+        self.sequential = in_place;
+        // What a cut leaves can count as more of them than there may be.
+        while self.sequential.len() > logs_max {
+            self.merge_sequential(0)?;
+        }
+        Ok(shared)
     }
 
     /// Takes over what a scan found of a logical block: `homes`, in place and oldest first.
@@ -269,7 +262,7 @@ impl SharedLogs {
         homes: &[u32],
         scan: &Scan,
     ) -> Result<Adopted, FtlError> {
-        let is_log = |block: u32| scan.blocks[block as usize].role() == Some(self.takeover);
+        let is_log = |block: u32| scan.blocks[block as usize].role() == Some(SEQUENTIAL);
         let data = &mut self.data[logical_block.index()];
         match *homes {
             [] => {}
@@ -289,15 +282,23 @@ impl SharedLogs {
         Ok(Adopted::Whole)
     }
 
-    /// The map of data blocks, and log blocks of the kinds given: kind, block, whose pages.
-    pub(crate) fn tables(&self, logs: Vec<(&str, u32, String)>) -> Vec<Table> {
+    /// Two bytes a logical block, four for each page of the shared log blocks, and owner, block and fill of each
+    /// sequential one.
+    pub(crate) fn ram_bytes(&self, shared_max: usize, sequential_max: usize) -> u64 {
+        let pages = u64::from(self.flash.pages_per_block());
+        2 * self.data.len() as u64 + 4 * pages * shared_max as u64 + 6 * sequential_max as u64
+    }
+
+    /// The map of data blocks, and the log blocks with the logical blocks of their newest pages.
+    pub(crate) fn tables<'a>(&self, shared: impl Iterator<Item = &'a u32>) -> Vec<Table> {
         let map = self.data.iter().zip(0_u32..).filter_map(|(data, logical_block)| {
             data.map(|block| vec![logical_block.to_string(), block.to_string()])
         });
         let sequential = self.sequential.iter();
         let sequential =
             sequential.map(|log| ("sequential", log.block, log.logical_block.to_string()));
-        let rows = sequential.chain(logs).map(|(kind, block, owner)| {
+        let shared = shared.map(|block| ("random", *block, self.owners(*block)));
+        let rows = sequential.chain(shared).map(|(kind, block, owner)| {
             vec![kind.to_owned(), block.to_string(), owner, self.flash.next_page(block).to_string()]
         });
         vec![
@@ -315,7 +316,7 @@ impl SharedLogs {
     }
 
     /// The logical blocks with a newest page in a log block, as a cell of a table.
-    pub(crate) fn owners(&self, block: u32) -> String {
+    fn owners(&self, block: u32) -> String {
         let owners = self.live_logical_blocks(block);
         owners.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
@@ -334,6 +335,22 @@ enum Adopted {
 /// The methods of [`crate::Ftl`] that every layer with a field `blocks` of shared logs writes alike.
 macro_rules! shared_accessors {
     () => {
+        fn logical_pages(&self) -> u32 {
+            self.blocks.locations.logical_pages()
+        }
+
+        fn read(&mut self, lpn: u32, data: Option<&mut [u8]>) -> Result<(), FtlError> {
+            self.blocks.locations.read(&mut self.blocks.flash, lpn, data)
+        }
+
+        fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
+            self.blocks.trim(lpn)
+        }
+
+        fn locate(&self, lpn: u32) -> Option<VirtualPage> {
+            self.blocks.locations.get(lpn)
+        }
+
         fn flash(&self) -> &Flash {
             &self.blocks.flash
         }

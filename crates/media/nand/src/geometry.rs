@@ -70,7 +70,8 @@ pub struct Geometry {
     ///
     /// 1 on a part as it is. A device whose layer maps parts of a page divides each array page into so many
     /// pages here; see [`Geometry::divided`].
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    // No key of part files: a driver of raw NAND programs page by page.
+    #[serde(skip, default = "one")]
     pub pages_per_program: u32,
 }
 
@@ -80,11 +81,6 @@ pub const PAGES_PER_PROGRAM_MAX: u32 = 16;
 
 fn one() -> u32 {
     1
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_one(pages: &u32) -> bool {
-    *pages == 1
 }
 
 impl Geometry {

@@ -183,3 +183,32 @@ fn cleaning_after_each_program_keeps_writes_from_waiting_for_a_block() {
     let (whole, spread) = (longest_ns("0"), longest_ns("2"));
     assert!(spread * 2 < whole, "{spread} and {whole}");
 }
+
+/// The command queue is the card's, not the layer's: it helps a layer that maps whole pages as much.
+#[test]
+fn queued_reads_are_prefetched_whatever_the_layer_maps() {
+    let second_ns = |prefetches| {
+        let changes = [
+            ("flash.dies_per_channel", "2"),
+            ("flash.ftl", "dftl"),
+            ("host.prefetches", prefetches),
+        ];
+        let mut device = parted(&changes);
+        device.submit(0, &Command::write(0, 16)).expect("written");
+        let at = device.submit(1, &Command::flush()).expect("flushed").done_ns;
+        let done = [0, 8].map(|sector| device.submit(at, &Command::read(sector, 8)).expect("read"));
+        done[1].done_ns - at
+    };
+    let (one_by_one, prefetched) = (second_ns("false"), second_ns("true"));
+    assert!(one_by_one - prefetched >= 75_000, "{one_by_one} and {prefetched}");
+}
+
+/// Places of parts are found by shifts: a page of three planes, or of twelve parts, would be found elsewhere.
+#[test]
+fn a_page_that_has_no_power_of_two_of_parts_is_refused() {
+    let mut part = support::small_part(1_200);
+    part.geometry.planes = 3;
+    let spec = small(&PARTS);
+    let refused = FlashDevice::new(&spec, &part, 1).err().expect("six parts").to_string();
+    assert!(refused.contains("mapping_unit_bytes") && refused.contains("6144"), "{refused}");
+}

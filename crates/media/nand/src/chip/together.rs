@@ -67,6 +67,8 @@ impl Chip {
         sequence: u64,
         role: Role,
     ) -> Result<(), NandError> {
+        // Checked in every build: a page too many would be lost without a trace.
+        assert!(lpns.len() <= self.geometry.pages_per_program as usize, "an array page holds them");
         let mut units: Units = [PADDING; PAGES_PER_PROGRAM_MAX as usize];
         units[..lpns.len()].copy_from_slice(lpns);
         self.program_units(to, &units, sequence, role, 0)
@@ -115,6 +117,10 @@ impl Chip {
         sequence: u64,
         role: Role,
     ) -> Result<(), NandError> {
+        assert!(
+            pages.len() <= self.geometry.pages_per_program as usize,
+            "an array page holds them"
+        );
         debug_assert!(
             pages.windows(2).all(|pair| pair[0] < pair[1]),
             "pages are in ascending order"
@@ -216,6 +222,12 @@ mod tests {
         let refused = chip.program_together(at(4), &[12], 8, Role::Data);
         assert_eq!(refused, Err(NandError::NotErased { block: 1, page: 4 }));
         assert_eq!(chip.programs_by_position(), [2, 0, 0, 0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "an array page holds them")]
+    fn a_page_too_many_is_no_silent_loss() {
+        let _ = chip().program_together(PageAddress::new(1, 0), &[0; 5], 0, Role::Data);
     }
 
     #[test]
