@@ -470,6 +470,7 @@ impl RequestQueue {
             let mut state = self.0.state.borrow_mut();
             state.occupancy.advance(now_ns);
             state.enter(now_ns, &handle.bio);
+            // As a flush does: a plug holds back what may merge, and these never do.
             state.passing.push_back((command, handle.bio.clone()));
             state.unplug_queue();
             state.run(now_ns);

@@ -38,7 +38,8 @@ pub const ZONES_MAX: usize = 16;
 /// Parts of a region, each with its share of the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Zones {
-    /// Percent of the requests, and percent of the region. What is left of both goes to the last part.
+    /// Percent of the requests, 100 together, and percent of the region.
+    // A list of fixed length: a distribution is copied with the job, and no request shall look behind a pointer.
     shares: [(u32, u32); ZONES_MAX],
     count: usize,
 }

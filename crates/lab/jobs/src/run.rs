@@ -214,6 +214,7 @@ impl Runner {
                 slots.release(self.job.iodepth);
                 continue;
             }
+            // Drawn for each request, also for one that is late: the number of draws is that of requests.
             let interval_ns = match self.job.pace {
                 Pace::Closed { .. } => None,
                 Pace::Rate { interval_ns } => Some(interval_ns),

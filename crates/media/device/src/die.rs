@@ -390,10 +390,13 @@ impl Dies {
     pub(crate) fn clean_after_program(&mut self, die: usize) -> Result<(), FtlError> {
         for _ in 0..self.cleaning.steps_per_program {
             let layer = &mut self.all[die].layer.0;
+            // A step says what kind it was, and not what it cost: the chip's counts do.
             let before = Work::of(layer.flash().chip());
             let step = layer.clean_step(self.cleaning.free_target_blocks)?;
             let work = Work::of(layer.flash().chip()) - before;
+            // Idle cleaning that may not be suspended within a block goes on where this one stopped.
             self.all[die].in_block = step == CleanStep::Moved;
+            // Enough blocks are free: most programs end here, at once.
             if step == CleanStep::Idle {
                 break;
             }

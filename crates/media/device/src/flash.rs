@@ -595,6 +595,7 @@ impl FlashDevice {
                 next = Some((end_ns, die));
             }
         }
+        // No die works, and none has enough parts to begin: waiting would never end.
         let Some((end_ns, die)) = next else { return self.make_room(from) };
         if end_ns <= from.ns {
             return Ok(from);
@@ -723,6 +724,7 @@ impl FlashDevice {
         let Some(processors) = &mut self.processors else { return start.after(overhead_ns) };
         // Commands that are executed at once still share the processors, one after the other.
         let ready = start.not_before(processors.first_ns()).after(overhead_ns);
+        // In the order in which commands begin, so a processor is never kept for a later one.
         processors.occupy_first(ready.ns);
         ready
     }

@@ -299,6 +299,7 @@ impl PageMap {
     fn move_together(&mut self, victim: u32, pages: &[u32], stream: usize) -> Result<(), FtlError> {
         let to = self.log.next_or_open(stream)?;
         self.log.flash.copy_together(victim, pages, to, Role::Data)?;
+        // From the tags and not from the victim: a page that was lost keeps its number, too.
         for page in to.page..to.page + pages.len() as u32 {
             let at = VirtualPage::new(to.block, page);
             let lpn = self.log.flash.peek(at).lpn();
@@ -327,6 +328,7 @@ impl PageMap {
     fn program_together(&mut self, lpns: &[u32]) -> Result<(), FtlError> {
         lpns.iter().try_for_each(|lpn| self.check(*lpn))?;
         let Some(first) = lpns.first() else { return Ok(()) };
+        // One stream for all: they share a program, so they cannot be told apart into hot and cold.
         let stream = self.host_stream(*first);
         let at = if let Some(at) = self.log.next(stream) {
             at
@@ -334,6 +336,7 @@ impl PageMap {
             self.clean()?;
             self.log.next_or_open(stream)?
         };
+        // The map changes only when the program has returned: a cut leaves the old copies the newest.
         self.log.flash.program_together(at, lpns, Role::Data)?;
         let mut newest = lpns.len() as u32;
         for (lpn, page) in lpns.iter().zip(at.page..) {
@@ -469,6 +472,7 @@ impl Ftl for PageMap {
     /// A page in the array page of the page before it is in the register, and costs none.
     fn read_measured(&mut self, first: u32, pages: &mut [PageWork]) -> Result<(), FtlError> {
         let together = self.log.flash.pages_per_program();
+        // Only within this call: the die may do something else before the next one.
         let mut in_register = None;
         for (page, lpn) in pages.iter_mut().zip(first..) {
             let before = self.log.flash.chip().counters();

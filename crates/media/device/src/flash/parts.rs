@@ -110,6 +110,7 @@ impl FlashDevice {
                 arrived = self.cross(arrived, piece.sectors());
                 *lpn = local;
             }
+            // One program for each logical array page: they lie on different dies, or come one after the other.
             let work = self.dies.all[die].layer.0.write_together(lpns)?;
             done = done.or_later(self.dies.program(die, arrived.or_later(rest), &work));
             self.dies.clean_after_program(die)?;
@@ -128,6 +129,7 @@ impl FlashDevice {
             && let Some(slot) = self.cache.take_first(die)
         {
             let (_, local) = self.die_of(u64::from(first.page));
+            // A flush drains parts that have yet to cross the interface.
             begin = begin.not_before(first.ready_ns);
             // A part of which the host wrote less is read before it is programmed.
             if first.written != sectors(0, self.page_sectors) {

@@ -92,11 +92,13 @@ impl Chip {
         self.check_program(to).map_err(|error| self.refuse(error))?;
         let completes_before_cut =
             !self.watched || self.enter_program(to, index, Tag::new(units[0], sequence, role))?;
+        // Padding has the role and the numbers that follow, so that the block stays a run of four bytes a page.
         self.pages.program_run(to, &units[..pages as usize], sequence, role);
         for unit in (0..pages).filter(|unit| lost >> unit & 1 != 0) {
             let at = PageAddress::new(to.block, to.page + unit);
             self.pages.set(at, self.pages.programs(at), self.pages.tag(at).lost());
         }
+        // To the end of the array page: what is padding cannot be programmed later.
         self.raise_next_page(PageAddress::new(to.block, to.page + pages - 1));
         self.count_program(to.page);
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
