@@ -57,15 +57,18 @@ exit code 2 and one message: file, line, key, reason and suggestion.
   is made, so n is 1.
 - Without `--precondition` every page of the device is written once before the jobs. Files of the
   jobs are at its end.
-- Jobs between two `stonewall` run side by side. Each group begins on the device as it was prepared.
-  It does not see what the group before it wrote.
-- Random places are drawn with repetition, as with `norandommap`. fio itself takes every block once.
-- The direction of a mixed job is drawn for each request, as in fio. Sequential mixed jobs have one
-  position, where fio has two.
-- Requests of a job have one size. `bs=4k,8k` is taken where only one of the directions occurs.
-- Jobs that run side by side share one file, or have one each, all of one size.
-- `rate_iops` spaces requests evenly. A late request puts off the later ones.
-- The order of random places is not that of fio, whose generator is another.
+- Jobs between two `stonewall` run side by side, on the device as the jobs before left it. Clean pages
+  are dropped from the page cache in between, as fio's `invalidate` does.
+- A random pass takes every block once, as fio's map of blocks does; `norandommap` lets places repeat.
+  The order is not that of fio, whose generator is another.
+- The direction of a mixed job is drawn for each request. Sequential mixed jobs have a position for each
+  direction.
+- A pass in order has the requests of fio's own log (`write_iolog`), byte by byte. Tests compare them.
+- `verify` reads again what was written, in fio's order and batches. Contents are not compared: the
+  simulated device keeps none.
+- `rate_iops` spaces requests evenly. A late request puts off the later ones, except in mixed jobs, where
+  each direction catches up.
+- A rate that ends in a fraction of a microsecond is rounded to whole ones.
 
 ## Simulated time in fio's fields
 

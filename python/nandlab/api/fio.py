@@ -12,7 +12,7 @@ from nandlab.suggest import unknown
 
 if TYPE_CHECKING:
     from nandlab.fio_jobs.job_file import Section
-    from nandlab.fio_jobs.jobs import Conditions, Stage
+    from nandlab.fio_jobs.jobs import Conditions, Plan
     from nandlab.fio_jobs.measured import Report
 
 _MOST_REQUESTS = 2_000_000
@@ -22,7 +22,7 @@ _MOST_REQUESTS = 2_000_000
 _PERCENT_MAX = 1_000
 """Ten device writes, as the engine has it."""
 
-_LOG_KEYS = ("write_lat_log", "write_bw_log", "write_iops_log")
+_LOG_KEYS = ("write_lat_log", "write_bw_log", "write_iops_log", "write_iolog")
 
 
 class FioReport(Answer):
@@ -101,7 +101,7 @@ def fio(
     usual = "emulated-pc" if all(job.mode == "direct" for job in jobs) else "odroid-xu"
     host = board or usual
     conditions = _conditions(device, scheduler, host, precondition, seed, most_requests)
-    stages = plan(jobs, conditions)
+    planned = plan(jobs, conditions)
     log_folder = None if logs is None else Path(logs)
     if log_folder is not None:
         from nandlab.outputs import check_folder, check_name
@@ -109,10 +109,10 @@ def fio(
         check_name(log_folder)
         check_folder(log_folder)
     if most_requests is None:
-        _refuse_large(stages)
-    reports = _run(stages, str(job_file))
+        _refuse_large(planned)
+    reports = _run(planned, str(job_file))
     notes += _cut_short(reports, is_asked=most_requests is not None)
-    text = _text(sections, stages, reports, form)
+    text = _text(sections, planned, reports, form)
     found = _answer(sections, reports, conditions, notes, text)
     if log_folder is not None:
         from nandlab.fio_jobs.logs import write_logs
@@ -159,9 +159,9 @@ def _conditions(
     )
 
 
-def _refuse_large(stages: "Sequence[Stage]") -> None:
+def _refuse_large(plan: "Plan") -> None:
     """Raises `NandlabError` for a job that only too many requests would end."""
-    for planned in (one for stage in stages for one in stage.jobs):
+    for planned in plan.jobs:
         job = planned.settings
         if planned.requests is None or planned.requests <= planned.cap or job.runtime_ns:
             continue
@@ -173,8 +173,8 @@ def _refuse_large(stages: "Sequence[Stage]") -> None:
         )
 
 
-def _run(stages: "Sequence[Stage]", shown: str) -> "list[Report]":
-    """The reports of all stages, which run one after the other."""
+def _run(plan: "Plan", shown: str) -> "list[Report]":
+    """The reports of all jobs."""
     import tempfile
 
     from nandlab import engine
@@ -182,20 +182,15 @@ def _run(stages: "Sequence[Stage]", shown: str) -> "list[Report]":
     from nandlab.fio_jobs.measured import reports_of
     from nandlab.terminal.progress import progress_bar
 
-    reports: list[Report] = []
     with tempfile.TemporaryDirectory(prefix="nandlab-fio-") as folder:
-        places = [Path(folder) / f"stage-{number}.toml" for number in range(len(stages))]
-        for place, stage in zip(places, stages, strict=True):
-            place.write_text(stage.study, encoding="utf-8")
-            # All are checked before the first runs.
-            engine.describe_study(place, [], None, quick=False)
-        for place, stage in zip(places, stages, strict=True):
-            with progress_bar(shown) as progress:
-                found = engine.run_study(place, [], None, quick=False, jobs=1, progress=progress)
-            if found["interrupted"]:
-                raise Interrupted(f"{shown}: interrupted")
-            reports += reports_of(stage.jobs, found["frames"]["requests"])
-    return reports
+        place = Path(folder) / "study.toml"
+        place.write_text(plan.study, encoding="utf-8")
+        with progress_bar(shown) as progress:
+            found = engine.run_study(place, [], None, quick=False, jobs=1, progress=progress)
+    if found["interrupted"]:
+        raise Interrupted(f"{shown}: interrupted")
+    frames = found["frames"]
+    return reports_of(plan.jobs, frames["requests"], frames["processes"])
 
 
 def _cut_short(reports: "Sequence[Report]", *, is_asked: bool) -> list[str]:
@@ -206,7 +201,8 @@ def _cut_short(reports: "Sequence[Report]", *, is_asked: bool) -> list[str]:
     notes = []
     for report in reports:
         planned = report.planned
-        if planned.requests is not None and planned.requests <= planned.cap:
+        wanted = planned.requests if planned.moved_bytes is None else None
+        if wanted is not None and wanted <= planned.cap:
             continue
         if all(frame.height < planned.cap for frame in report.frames):
             continue
@@ -230,13 +226,13 @@ def _version() -> str:
 
 
 def _text(
-    sections: "Sequence[Section]", stages: "Sequence[Stage]", reports: "Sequence[Report]", form: str
+    sections: "Sequence[Section]", plan: "Plan", reports: "Sequence[Report]", form: str
 ) -> str:
     """The report in one of fio's forms."""
     if form == "normal":
         from nandlab.fio_jobs.normal_form import normal_text
 
-        return normal_text(stages, reports, _version())
+        return normal_text(plan.jobs, reports, _version())
     from nandlab.fio_jobs.json_form import document, text_of
 
     return f"{text_of(document(sections, reports, _version(), has_bins=form == 'json+'))}\n"

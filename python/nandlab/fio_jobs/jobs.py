@@ -1,4 +1,4 @@
-"""From the jobs of a file to studies of kind `jobs`, one for each group that runs at a time."""
+"""From the jobs of a file to a study of kind `jobs`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from nandlab.errors import NandlabError
+from nandlab.fio_jobs.layout import PAGE_BYTES, Layout, Part, layout_of
 from nandlab.fio_jobs.settings import Settings
+from nandlab.fio_jobs.sizes import priorities_by_size
 from nandlab.fio_jobs.values import bytes_of, count_of
 
 FIRST_PID = 1000
 """Number of the first process of a run: FIRST_PID of crates/lab/study/src/jobs/run.rs."""
-
-_PAGE_BYTES = 4096
-"""Parts of a region are whole pages of the host (`private_regions` of the engine)."""
 
 _SECTOR_BYTES = 512
 _SECONDS_MAX = 4_000_000_000
@@ -37,12 +36,21 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Planned:
-    """A job, the group of its report, and how many requests each of its processes makes."""
+    """A job, the group of its report, and how much each of its processes does."""
 
     settings: Settings
     group: int
+    is_stage: bool
+    """It begins when all before it are done."""
+    part: Part
     requests: int | None
-    """None if only the time ends it."""
+    """Requests of a process, of a pass if it verifies; about as many if they have several sizes.
+
+    None if only the time ends it."""
+    moved_bytes: int | None
+    """Bytes of a process, where requests have several sizes."""
+    passes: int
+    """Passes that are read again one by one."""
     cap: int
     """Requests after which the engine ends each process all the same."""
     first_pid: int
@@ -51,8 +59,8 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Jobs that run at the same time, and the text of their study."""
+class Plan:
+    """The jobs of a file, and the text of their study."""
 
     jobs: tuple[Planned, ...]
     study: str
@@ -67,29 +75,41 @@ def capacity_bytes(device: Mapping[str, Any]) -> int:
     return int(sectors) * _SECTOR_BYTES
 
 
-def plan(jobs: Sequence[Settings], conditions: Conditions) -> tuple[Stage, ...]:
-    """The stages of a job file, in the order in which they run.
+def plan(jobs: Sequence[Settings], conditions: Conditions) -> Plan:
+    """What the engine shall do for a job file.
 
     Raises `NandlabError` with file, line and key for what the engine cannot carry out.
     """
-    stages = []
+    stages = _stages(jobs)
+    layout = layout_of(stages, conditions.device, conditions.device_bytes)
+    parts = iter(layout.parts)
+    planned: list[Planned] = []
     thread = 1
     group = -1
-    for found in _stages(jobs):
-        planned = []
-        pid = FIRST_PID
-        region = _region(found, conditions)
+    for found in stages:
+        cap = max(conditions.most_requests // sum(one.processes for one in found), 1)
         for index, job in enumerate(found):
             # As `add_job` of fio counts: wait_for alone begins no group.
             begins = job.flag("new_group") or (index == 0 and job.flag("stonewall"))
             group += begins or group < 0
-            requests = _requests(job, region)
-            cap = max(conditions.most_requests // sum(one.processes for one in found), 1)
-            planned.append(Planned(job, group, requests, cap, pid, thread))
-            pid += job.processes
+            part = next(parts)
+            requests, moved_bytes, passes = _amount(job, part)
+            planned.append(
+                Planned(
+                    settings=job,
+                    group=group,
+                    is_stage=index == 0 and bool(planned),
+                    part=part,
+                    requests=requests,
+                    moved_bytes=moved_bytes,
+                    passes=passes,
+                    cap=max(cap // passes, 1),
+                    first_pid=FIRST_PID + thread - 1,
+                    first_thread=thread,
+                )
+            )
             thread += job.processes
-        stages.append(Stage(tuple(planned), _study(planned, region, conditions)))
-    return tuple(stages)
+    return Plan(tuple(planned), _study(planned, layout, conditions))
 
 
 def _stages(jobs: Sequence[Settings]) -> list[list[Settings]]:
@@ -113,114 +133,50 @@ def _stages(jobs: Sequence[Settings]) -> list[list[Settings]]:
     return stages
 
 
-@dataclass(frozen=True)
-class _Region:
-    """Where the jobs of a stage work."""
-
-    file_bytes: int
-    """Bytes of each file."""
-    part_bytes: int
-    """The same in whole blocks and pages."""
-    is_shared: bool
-    is_device: bool
-
-    def name(self) -> str:
-        """The engine's word for it."""
-        return "all" if self.is_device else "free"
-
-
-def _region(jobs: Sequence[Settings], conditions: Conditions) -> _Region:
-    """The files of a stage, which must be of one size, and of all processes or one each."""
-    first = jobs[0]
-    is_shared = _is_shared(jobs)
-    sizes = [_file_bytes(job, conditions) for job in jobs]
-    part = 0
-    for job, size in zip(jobs, sizes, strict=True):
-        if size != sizes[0]:
-            reason = "jobs that run at a time need files of one size"
-            raise job.fault_at("size", reason, "write one size, or stonewall")
-        if size < job.block_bytes:
-            raise job.fault_at("size", f"no block of {job.block_bytes} bytes fits", "write more")
-        part = max(part, _blocks(job, size) * job.block_bytes)
-    part = -(-part // _PAGE_BYTES) * _PAGE_BYTES
-    is_device = is_shared and sizes[0] == conditions.device_bytes
-    files = 1 if is_shared else sum(job.processes for job in jobs)
-    if not is_device and part * files > conditions.device_bytes:
-        reason = f"{files} x {sizes[0]} bytes do not fit on {conditions.device}"
-        suggestion = f"its {conditions.device_bytes} bytes are the most; write less"
-        raise first.fault_at("size", reason, suggestion)
-    return _Region(sizes[0], part, is_shared, is_device)
-
-
-def _is_shared(jobs: Sequence[Settings]) -> bool:
-    """True if all processes work on one file, false if each has its own."""
-    named = [job for job in jobs if job.files]
-    for job in named:
-        if ":" in job.files.replace("\\:", ""):
-            raise job.fault_at("filename", "the engine has one file for a job", "name one file")
-    names = {job.files for job in named}
-    if len(names) == 1 and len(named) == len(jobs):
-        return True
-    if len(names) == len(named) and all(job.processes == 1 for job in named):
-        return False
-    reason = "jobs that run at a time share one file, or have one for each process"
-    raise named[0].fault_at("filename", reason, "name one file, or take filename out")
-
-
-def _blocks(job: Settings, size: int) -> int:
-    """Requests that a pass over `size` bytes takes.
-
-    Measured of fio 3.33: a sequential pass ends past the size, a random one before it.
-    """
-    whole, rest = divmod(size, job.block_bytes)
-    return whole + (rest > 0 and not job.rw.startswith("rand"))
-
-
-def _file_bytes(job: Settings, conditions: Conditions) -> int:
-    """Bytes of a job's file: `size`, or the whole device."""
-    is_device = job.files.startswith("/dev/")
-    given = job.options.get("size") or job.options.get("filesize")
-    if given is None:
-        if is_device or job.flag("fill_device"):
-            return conditions.device_bytes
-        raise job.fault_at("size", "it is missing", "add size=1g, or name a filename in /dev")
-    text = given.value or ""
-    if text.endswith("%"):
-        percent = count_of(given, text[:-1], least=1, most=100)
-        if not is_device:
-            raise given.fault("a share needs a file that is there", "write it in bytes")
-        return conditions.device_bytes * percent // 100
-    return bytes_of(given, text, job.kb_base)
-
-
-def _requests(job: Settings, region: _Region) -> int | None:
-    """Requests of each process: those of a pass, of `io_size` or of `number_ios`."""
-    moved = region.file_bytes
+def _amount(job: Settings, part: Part) -> tuple[int | None, int | None, int]:
+    """Requests and bytes of each process, and passes that are verified one by one."""
     given = job.options.get("io_size")
+    moved = None
     if given is not None:
         text = given.value or ""
         is_share = text.endswith("%")
         moved = (
-            region.file_bytes * count_of(given, text[:-1], least=1) // 100
+            part.file_bytes * count_of(given, text[:-1], least=1) // 100
             if is_share
             else bytes_of(given, text, job.kb_base)
         )
-    blocks = _blocks(job, moved)
-    requests: int | None = max(blocks, 1) * max(job.count("loops", 1), 1)
-    if job.is_time_based:
-        requests = None
+    loops = max(job.count("loops", 1), 1)
+    # Passes of which each is read again cannot be one long pass.
+    passes = loops if job.verify is not None else 1
+    loops //= passes
     limit = job.count("number_ios", 0)
-    if limit:
-        requests = limit if requests is None else min(limit, requests)
-    return requests
+    if job.is_time_based:
+        return limit or None, None, passes
+    if job.sizes.is_one:
+        requests = requests_of(job.sizes.least, part.file_bytes, moved, loops)
+        return min(limit, requests) if limit else requests, None, passes
+    moved = (moved or part.file_bytes) * loops
+    requests = max(moved // job.sizes.mean, 1)
+    return min(limit, requests) if limit else requests, moved, passes
 
 
-def _study(jobs: Sequence[Planned], region: _Region, conditions: Conditions) -> str:
-    """The study of a stage."""
-    processes = sum(job.settings.processes for job in jobs)
-    # The region `all` needs free bytes as well: one page, which is part of it.
-    free = _PAGE_BYTES if region.is_device else region.part_bytes
-    free *= 1 if region.is_shared else processes
+def requests_of(block: int, file_bytes: int, moved: int | None, loops: int) -> int:
+    """Requests of `block` bytes that fio makes for `size`, `io_size` (or none) and `loops`.
+
+    Measured of fio 3.33: a pass ends before the end of the file. `io_size` ends with the request
+    that reaches it, unless a pass ends less than a request before it (`keep_running`, backend.c).
+    """
+    of_pass = max(file_bytes // block, 1)
+    if moved is None:
+        return of_pass * loops
+    requests = max(-(-moved * loops // block), 1)
+    short = moved * loops % block
+    is_new_pass = requests > 1 and (requests - 1) % of_pass == 0
+    return requests - (short > 0 and is_new_pass)
+
+
+def _study(jobs: Sequence[Planned], layout: Layout, conditions: Conditions) -> str:
+    """The study of a job file."""
     lines = [
         'name = "fio"',
         'title = "A job file of fio"',
@@ -232,66 +188,111 @@ def _study(jobs: Sequence[Planned], region: _Region, conditions: Conditions) -> 
         'kind = "jobs"',
         "[host]",
         f"board = {_quoted(conditions.board)}",
-        f"free_bytes = {free}",
+        # The region `all` needs free bytes as well: one page, which is part of it.
+        f"free_bytes = {PAGE_BYTES if layout.is_device else layout.bytes}",
         f"precondition = {_quoted(conditions.precondition)}",
         "[axes]",
         f"device = [{_quoted(conditions.device)}]",
         f"scheduler = [{_quoted(conditions.scheduler)}]",
         "[timeline]",
         f"seconds = {_SECONDS_MAX}",
+        "places = true",
         "axes = {}",
     ]
+    # A flag of one job is one of the whole file (`exitall_on_terminate` of fio's init.c).
+    has_ends = any(job.settings.flag("exitall") for job in jobs)
     for job in jobs:
-        lines += _job_lines(job, region)
+        step = job.part.step_bytes
+        apart = job.settings.processes if step else 1
+        for index in range(apart):
+            # Processes at offsets of their own are jobs of their own to the engine.
+            processes = 1 if step else job.settings.processes
+            offset_bytes = job.part.offset_bytes + index * step
+            is_stage = job.is_stage and index == 0
+            lines += ["[[job]]", *_place_lines(job, layout, offset_bytes, processes, index)]
+            lines += _job_lines(job, is_stage=is_stage, has_ends=has_ends)
     return "\n".join(lines) + "\n"
 
 
-def _job_lines(planned: Planned, region: _Region) -> list[str]:
-    """The table [[job]] of a job."""
-    job = planned.settings
-    requests = planned.cap if planned.requests is None else min(planned.requests, planned.cap)
-    lines = [
-        "[[job]]",
+def _place_lines(
+    planned: Planned, layout: Layout, offset_bytes: int, processes: int, index: int
+) -> list[str]:
+    """Name, processes and place of a job."""
+    return [
         # Names of fio may hold what the engine would read as the name of an axis.
-        f'name = "job-{planned.first_thread}"',
-        f"processes = {job.processes}",
+        f'name = "job-{planned.first_thread + index}"',
+        f"processes = {processes}",
+        f'region = "{layout.region}"',
+        f"offset_bytes = {offset_bytes}",
+        f"size_bytes = {planned.part.bytes}",
+        f"private = {str(not planned.part.is_shared).lower()}",
+    ]
+
+
+def _job_lines(planned: Planned, *, is_stage: bool, has_ends: bool) -> list[str]:
+    """What a job does."""
+    job = planned.settings
+    requests = planned.cap
+    if planned.requests is not None and planned.moved_bytes is None:
+        requests = min(planned.requests, planned.cap)
+    limit = job.count("number_ios", 0)
+    if limit and planned.moved_bytes is not None:
+        requests = min(limit, planned.cap)
+    lines = [
         f'rw = "{job.rw}"',
         f"rwmixread = {job.read_percent}",
-        f'bs = "{job.block_bytes}"',
+        job.sizes.line,
         f"iodepth = {job.iodepth}",
         f"requests = {requests}",
         f'mode = "{job.mode}"',
-        f'region = "{region.name()}"',
-        f"private = {str(not region.is_shared).lower()}",
         f'random_distribution = "{job.distribution}"',
+        f"random_map = {str(job.has_map).lower()}",
+        f"group = {planned.group}",
     ]
-    if job.runtime_ns:
-        lines.append(f'runtime = "{max(job.runtime_ns // 1000, 1)}us"')
-    if job.ramp_ns:
-        lines.append(f'ramp_time = "{max(job.ramp_ns // 1000, 1)}us"')
-    if job.thinktime_us:
-        lines.append(f"thinktime_us = {job.thinktime_us}")
-    if job.rate_iops is not None:
-        lines.append(f"rate_iops = {job.rate_iops}")
-    if job.rate_interval_us is not None:
-        lines.append(f'rate_interval = "{job.rate_interval_us}us"')
-    if job.is_poisson:
-        lines.append('rate_process = "poisson"')
-    if job.startdelay_ns:
-        lines.append(f'startdelay = "{max(job.startdelay_ns // 1000, 1)}us"')
-    if job.gap_bytes:
-        lines.append(f"gap_bytes = {job.gap_bytes}")
-    lines += [f"{name} = {number}" for name, number in job.priority.items()]
+    words: list[tuple[str, object]] = [
+        ("stonewall", "true" if is_stage else ""),
+        ("io_size", f'"{planned.moved_bytes}"' if planned.moved_bytes else ""),
+        ("loops", planned.passes if planned.passes > 1 else ""),
+        ("blockalign", f'"{job.blockalign}"' if job.blockalign else ""),
+        ("percentage_random", job.random_percent if job.random_percent < 100 else ""),
+        ("exit_what", f'"{job.exit_what}"' if has_ends else ""),
+        ("flow", job.flow or ""),
+        ("flow_id", job.count("flow_id", 0) if job.flow else ""),
+        ("flow_sleep_us", job.count("flow_sleep", 0) if job.flow else ""),
+        ("runtime", _us(job.runtime_ns)),
+        ("ramp_time", _us(job.ramp_ns)),
+        ("startdelay", _us(job.startdelay_ns)),
+        ("thinktime_us", job.thinktime_us or ""),
+        ("rate_iops", "" if job.rate_iops is None else job.rate_iops),
+        ("rate_interval", f'"{job.rate_interval}"' if job.rate_interval else ""),
+        ("rate_process", '"poisson"' if job.is_poisson else ""),
+        ("gap_bytes", job.gap_bytes or ""),
+        *job.priority.items(),
+        *((name, f'"{size}"') for name, size in job.strides.items()),
+    ]
+    if job.steady is not None:
+        words += job.steady.lines(is_of_group=job.flag("group_reporting"))
+    if job.verify is not None:
+        words += [("verify", "true"), *job.verify.items()]
     if job.urgent is not None:
         reads, writes, own_class, level = job.urgent
-        lines += [f"cmdprio_percentage = [{reads}, {writes}]", f"cmdprio_class = {own_class}"]
-        lines.append(f"cmdprio = {level}")
+        words += [("cmdprio_percentage", f"[{reads}, {writes}]"), ("cmdprio_class", own_class)]
+        words.append(("cmdprio", level))
+    elif "cmdprio_bssplit" in job.options:
+        split = priorities_by_size(job.options["cmdprio_bssplit"], job.kb_base)
+        # IOPRIO_CLASS_RT where none is named (fio's HOWTO, cmdprio_class).
+        words += [("cmdprio_bssplit", f'"{split}"'), ("cmdprio", job.count("cmdprio", 0))]
+        words.append(("cmdprio_class", job.count("cmdprio_class", 1)))
     if job.is_each_write_synced:
-        lines += ["fdatasync = 1", "latency_includes_sync = true"]
+        words += [("fdatasync", 1), ("latency_includes_sync", "true")]
     elif job.fsync or job.fdatasync:
-        key = "fsync" if job.fsync else "fdatasync"
-        lines.append(f"{key} = {job.fsync or job.fdatasync}")
-    return lines
+        words.append(("fsync" if job.fsync else "fdatasync", job.fsync or job.fdatasync))
+    return lines + [f"{name} = {word}" for name, word in words if word != ""]
+
+
+def _us(time_ns: int) -> str:
+    """A time in the engine's words; nothing for none."""
+    return f'"{max(time_ns // 1000, 1)}us"' if time_ns else ""
 
 
 def _quoted(text: str) -> str:

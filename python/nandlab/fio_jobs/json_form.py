@@ -21,6 +21,7 @@ from nandlab.fio_jobs.measured import (
 )
 from nandlab.fio_jobs.options import BY_NAME
 from nandlab.fio_jobs.settings import Settings, percentile_list
+from nandlab.fio_jobs.steady import document_of
 
 _BATCH_CLASSES = ("0", "4", "8", "16", "32", "64", ">=64")
 """Classes of requests submitted or taken at a time; a single one counts in `4`."""
@@ -99,6 +100,8 @@ def _job(
         "latency_percentile": 100.0,
         "latency_window": 0,
     }
+    if report.steady is not None:
+        found["steadystate"] = document_of(report.steady)
     return found
 
 

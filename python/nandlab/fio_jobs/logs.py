@@ -1,6 +1,7 @@
 """fio's logs of latency, bandwidth and IOPS: `time, value, direction, bs, offset`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,25 +16,31 @@ _MS = 1_000_000
 
 
 def logs_of(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:
-    """Name and text of each log that the jobs ask for, one a process as with `per_job_logs=1`."""
+    """Name and text of each log that the jobs ask for, one a process as with `per_job_logs=1`.
+
+    Logs of requests with one name are one file, one process after the other, as fio appends them.
+    """
+    requests: dict[str, str] = {}
     for report in reports:
-        job = report.planned.settings
-        for index, frame in enumerate(report.frames):
+        for index, (planned, own, frame) in enumerate(report.processes_of()):
+            job = planned.settings
             number = report.number + index
             if (name := _name(job, "write_lat_log")) is not None:
-                kinds = ("lat", "clat", "slat")
                 lines = list(_latencies(job, frame))
                 # Submission takes no simulated time, and psync has none that could be logged.
                 zeros = (
                     [(time, 0, *rest) for time, _, *rest in lines] if job.is_asynchronous else []
                 )
-                for kind in kinds:
+                for kind in ("lat", "clat", "slat"):
                     rows = zeros if kind == "slat" else lines
                     yield f"{name}_{kind}.{number}.log", _text(rows)
             if (name := _name(job, "write_bw_log")) is not None:
-                yield f"{name}_bw.{number}.log", _text(_rates(job, frame, job.block_bytes / 1024))
+                yield f"{name}_bw.{number}.log", _text(_rates(job, frame, is_bytes=True))
             if (name := _name(job, "write_iops_log")) is not None:
-                yield f"{name}_iops.{number}.log", _text(_rates(job, frame, 1))
+                yield f"{name}_iops.{number}.log", _text(_rates(job, frame, is_bytes=False))
+            if (name := _name(job, "write_iolog")) is not None:
+                requests[name] = requests.get(name, "") + _requests(job, frame, own)
+    yield from requests.items()
 
 
 def write_logs(reports: Sequence[Report], folder: Path) -> None:
@@ -63,14 +70,24 @@ def _text(rows: Iterable[Sequence[int]]) -> str:
     return "".join(f"{', '.join(str(one) for one in row)}\n" for row in rows)
 
 
-def _ordered(job: Settings, frame: "polars.DataFrame") -> "list[tuple[int, int, int]]":
-    """Requests by their ends: ns since counting began, latency in ns, number of the direction."""
-    ordered = frame.sort("end_ns", "start_ns", "direction")
+@dataclass(frozen=True)
+class _Line:
+    """A request that is logged when it is done."""
+
+    end_ns: int
+    latency_ns: int
+    direction: int
+    bytes: int
+    offset_bytes: int
+
+
+def _ordered(frame: "polars.DataFrame") -> list[_Line]:
+    """Requests by their ends."""
+    ordered = frame.sort("end_ns", "start_ns", "direction", "offset_bytes")
+    columns = ("end_ns", "latency_ns", "direction", "bytes", "offset_bytes")
     return [
-        (end_ns - job.ramp_ns - job.startdelay_ns, latency_ns, _DIRECTIONS.index(direction))
-        for end_ns, latency_ns, direction in zip(
-            ordered["end_ns"], ordered["latency_ns"], ordered["direction"], strict=True
-        )
+        _Line(end_ns, latency_ns, _DIRECTIONS.index(direction), size, offset)
+        for end_ns, latency_ns, direction, size, offset in ordered.select(columns).iter_rows()
     ]
 
 
@@ -79,15 +96,18 @@ def _latencies(
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """A line a request, or one a window and direction with `log_avg_msec`."""
     window_ms = job.count("log_avg_msec", 0)
-    requests = _ordered(job, frame)
+    requests = _ordered(frame)
     if not window_ms:
-        for end_ns, latency_ns, direction in requests:
-            yield end_ns // _MS, latency_ns, direction, job.block_bytes, 0
+        has_offset = job.flag("log_offset")
+        for one in requests:
+            offset = one.offset_bytes if has_offset else 0
+            yield one.end_ns // _MS, one.latency_ns, one.direction, one.bytes, offset
         return
     windows: dict[tuple[int, int], list[int]] = {}
-    for end_ns, latency_ns, direction in requests:
-        windows.setdefault((end_ns // (window_ms * _MS), direction), []).append(latency_ns)
-    last = requests[-1][0] // (window_ms * _MS) if requests else 0
+    for one in requests:
+        key = (one.end_ns // (window_ms * _MS), one.direction)
+        windows.setdefault(key, []).append(one.latency_ns)
+    last = requests[-1].end_ns // (window_ms * _MS) if requests else 0
     for (window, direction), values in sorted(windows.items()):
         # fio writes a window when it is over, so that the last is missing.
         if window < last:
@@ -96,18 +116,33 @@ def _latencies(
 
 
 def _rates(
-    job: Settings, frame: "polars.DataFrame", of_request: float
+    job: Settings, frame: "polars.DataFrame", *, is_bytes: bool
 ) -> list[tuple[int, int, int, int, int]]:
-    """A line a window and direction: `of_request` for each request, a second."""
+    """A line a window and direction: KiB a second, or requests a second."""
     window_ms = job.count("log_avg_msec", 0) or WINDOW_MS
-    counts: dict[tuple[int, int], int] = {}
-    requests = _ordered(job, frame)
-    for end_ns, _, direction in requests:
-        key = (end_ns // (window_ms * _MS), direction)
-        counts[key] = counts.get(key, 0) + 1
-    last = requests[-1][0] // (window_ms * _MS) if requests else 0
+    sums: dict[tuple[int, int], int] = {}
+    requests = _ordered(frame)
+    for one in requests:
+        key = (one.end_ns // (window_ms * _MS), one.direction)
+        sums[key] = sums.get(key, 0) + (one.bytes if is_bytes else 1)
+    last = requests[-1].end_ns // (window_ms * _MS) if requests else 0
+    unit = 1024 if is_bytes else 1
     return [
-        ((window + 1) * window_ms, int(count * of_request * 1000 / window_ms), direction, 0, 0)
-        for (window, direction), count in sorted(counts.items())
+        ((window + 1) * window_ms, amount * 1000 // (window_ms * unit), direction, 0, 0)
+        for (window, direction), amount in sorted(sums.items())
         if window < last
     ]
+
+
+def _requests(job: Settings, frame: "polars.DataFrame", index: int) -> str:
+    """The requests in the order in which they began: fio's log of version 3, with times in ms."""
+    file = job.files or f"{job.name}.{index}.0"
+    lines = ["fio version 3 iolog", f"0 {file} add", f"0 {file} open"]
+    columns = ("start_ns", "direction", "offset_bytes", "bytes")
+    last_ms = 0
+    for start_ns, direction, offset, size in (
+        frame.sort("start_ns", "end_ns", maintain_order=True).select(columns).iter_rows()
+    ):
+        last_ms = max(start_ns // _MS, 0)
+        lines.append(f"{last_ms} {file} {direction} {offset} {size}")
+    return "\n".join([*lines, f"{last_ms} {file} close", ""])

@@ -1,16 +1,17 @@
-"""Results of a stage, process by process, and what fio's report says of them.
+"""Results of a job file, process by process, and what fio's report says of them.
 
 fio's definitions stand here: bins and percentiles (stat.c, `plat_val_to_idx`), windows of bandwidth
 (500 ms), classes of latency and of depth. All times are simulated.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from nandlab.fio_jobs.jobs import Planned
+from nandlab.fio_jobs.steady import Steady, steady_of
 
 if TYPE_CHECKING:
     import polars
@@ -100,7 +101,8 @@ class Report:
     """One entry of fio's report: a process, or a group of them."""
 
     planned: Planned
-    processes: int
+    entry: "tuple[tuple[Planned, int], ...]"
+    """Job of each process, and its number in the job, from 0."""
     number: int
     """Number of its first process among all of the file, from 1."""
     directions: dict[str, Direction]
@@ -108,14 +110,26 @@ class Report:
     runtime_ms: int
     """Sum over the processes."""
     elapsed_ms: int
-    """From the start of the stage, the ramp included."""
+    """Of the whole job file."""
     depth_shares: tuple[float, ...]
     """Percent of requests by `DEPTH_CLASSES`; above 100 with syncs, as in fio."""
     ns_shares: tuple[float, ...]
     us_shares: tuple[float, ...]
     ms_shares: tuple[float, ...]
+    steady: Steady | None
     frames: "tuple[polars.DataFrame, ...]"
-    """The requests of each process: `start_ns`, `end_ns`, `latency_ns`, `direction`."""
+    """The requests of each process: `start_ns` and `end_ns` from when it began to count,
+    `latency_ns`, `direction`, `offset_bytes` in its file, `bytes`."""
+
+    @property
+    def processes(self) -> int:
+        """Number of processes that it reports."""
+        return len(self.entry)
+
+    def processes_of(self) -> "Iterator[tuple[Planned, int, polars.DataFrame]]":
+        """Job, number in it, and requests of each process."""
+        for (planned, index), frame in zip(self.entry, self.frames, strict=True):
+            yield planned, index, frame
 
 
 def middle_of_bin(latency_ns: int) -> int:
@@ -201,8 +215,14 @@ def share_of_group(direction: Direction, group_kib_per_s: int) -> float:
     return min(100.0 * mean / group_kib_per_s, 100.0) if group_kib_per_s else 0.0
 
 
-def reports_of(jobs: Sequence[Planned], requests: "polars.DataFrame") -> list[Report]:
-    """The entries of a stage: one for each process, or for each group with `group_reporting`."""
+def reports_of(
+    jobs: Sequence[Planned], requests: "polars.DataFrame", processes: "polars.DataFrame"
+) -> list[Report]:
+    """The entries of a report: one for each process, or for each group with `group_reporting`.
+
+    `requests` has columns `start_ns`, `pid`, `direction`, `latency_ns`, `offset_bytes`, `bytes`;
+    `processes` has `pid`, `start_ns` (when counting began) and `exit_ns`.
+    """
     by_group: dict[int, list[tuple[Planned, int]]] = {}
     entries: list[list[tuple[Planned, int]]] = []
     for job in jobs:
@@ -216,21 +236,40 @@ def reports_of(jobs: Sequence[Planned], requests: "polars.DataFrame") -> list[Re
                 entries.append(by_group[job.group])
     # Twice a filter by number would be slow with thousands of processes.
     parts = requests.partition_by("pid", as_dict=True) if requests.height else {}
-    return [_report(entry, parts, requests) for entry in entries]
+    columns = ("pid", "start_ns", "exit_ns", "steady_ns")
+    lives = {pid: life for pid, *life in processes.select(columns).iter_rows()}
+    # As fio tells it of each job: the time of the whole file so far (`get_jobs_eta`).
+    elapsed_ms = max((exit_ns for _, exit_ns, _ in lives.values()), default=0) // 1_000_000
+    return [_report(entry, parts, requests, lives, elapsed_ms) for entry in entries]
 
 
 def _report(
     entry: Sequence[tuple[Planned, int]],
     parts: "dict[tuple[object, ...], polars.DataFrame]",
     empty: "polars.DataFrame",
+    lives: Mapping[int, Sequence[int]],
+    elapsed_ms: int,
 ) -> Report:
     import polars as pl
 
     frames = []
+    measured = []
+    windows = []
     for planned, index in entry:
-        frame = parts.get((planned.first_pid + index,), empty.clear())
-        frames.append(frame.with_columns(end_ns=pl.col("start_ns") + pl.col("latency_ns")))
-    measured = [_process(planned, frame) for (planned, _), frame in zip(entry, frames, strict=True)]
+        pid = planned.first_pid + index
+        start_ns, exit_ns, steady_ns = lives[pid]
+        # Times count from when the process began to count, after its delay and its ramp.
+        frame = parts.get((pid,), empty.clear())
+        part = planned.part
+        offset = pl.col("offset_bytes") - part.file_begin_bytes
+        # Files of processes lie side by side, and which is whose is drawn.
+        offset = offset % part.own_bytes if part.own_bytes else offset
+        frame = frame.with_columns(start_ns=pl.col("start_ns") - start_ns, offset_bytes=offset)
+        frame = frame.with_columns(end_ns=pl.col("start_ns") + pl.col("latency_ns"))
+        frames.append(frame)
+        windows.append((max(steady_ns - start_ns, 0), exit_ns - start_ns))
+        # A process that another one ended before it began has no time.
+        measured.append(_process(planned, frame, max(exit_ns - start_ns, 0)))
     directions = {
         name: _together([one[name] for one, *_ in measured], frames, name)
         for name in ("read", "write", "trim")
@@ -238,68 +277,81 @@ def _report(
     syncs = latency_of(pl.concat([sync for _, sync, *_ in measured]))
     latencies = pl.concat([frame["latency_ns"] for frame in frames])
     first, index = entry[0]
-    befores_ns = [one.settings.ramp_ns + one.settings.startdelay_ns for one, _ in entry]
+    wanted = first.settings.steady
     return Report(
         planned=first,
-        processes=len(entry),
+        entry=tuple(entry),
         number=first.first_thread + index,
         directions=directions,
         sync=syncs,
         runtime_ms=sum(runtime_ms for *_, runtime_ms in measured),
-        elapsed_ms=max(
-            runtime_ms + before_ns // 1_000_000
-            for (*_, runtime_ms), before_ns in zip(measured, befores_ns, strict=True)
-        ),
+        elapsed_ms=elapsed_ms,
         depth_shares=_depths(frames, syncs.count),
         ns_shares=_shares(latencies, 1, 0, NS_CLASSES),
         us_shares=_shares(latencies, 1_000, 1_000, NS_CLASSES),
         ms_shares=_shares(latencies, 1_000_000, 1_000_000, MS_CLASSES, is_open=True),
+        steady=None if wanted is None else steady_of(wanted, frames, *max(windows)),
         frames=tuple(frames),
     )
 
 
 def _process(
-    planned: Planned, frame: "polars.DataFrame"
+    planned: Planned, frame: "polars.DataFrame", alive_ns: int
 ) -> "tuple[dict[str, Direction], polars.Series, int]":
     """Directions, latencies of syncs and time in ms of one process."""
     import polars as pl
 
-    job = planned.settings
-    # Times count from the start of the process, after its delay and its ramp.
-    begin_ns = job.startdelay_ns + job.ramp_ns
-    last_ns = frame["end_ns"].max() if frame.height else begin_ns
-    assert isinstance(last_ns, int)
-    is_whole = planned.requests is not None and frame.height >= planned.requests
-    if job.runtime_ns and not is_whole and frame.height < planned.cap:
-        # A process that the time ends waits for it, also after its last request.
-        last_ns = max(last_ns, begin_ns + job.runtime_ns)
     # Rounded up, so that a run of less than a millisecond has a rate.
-    runtime_ms = -(-max(last_ns - begin_ns, 0) // 1_000_000)
+    runtime_ms = -(-alive_ns // 1_000_000)
+    times_ms = {"read": runtime_ms, "write": runtime_ms}
+    job = planned.settings
+    if job.verify is not None and not job.verify["verify_backlog"] and not job.is_read:
+        times_ms = _phases_ms(frame)
     directions = {}
-    for name in ("read", "write"):
+    for name, time_ms in times_ms.items():
         part = frame.filter(pl.col("direction") == name)
-        directions[name] = _direction(job.block_bytes, part, begin_ns, runtime_ms)
+        directions[name] = _direction(part, time_ms, runtime_ms)
     directions["trim"] = Direction()
     return directions, _syncs(planned, frame), runtime_ms
 
 
-def _direction(
-    block_bytes: int, part: "polars.DataFrame", begin_ns: int, runtime_ms: int
-) -> Direction:
+def _phases_ms(frame: "polars.DataFrame") -> dict[str, int]:
+    """Time of the passes that write, and of those that read again what was written.
+
+    fio counts them apart: `do_io` and `do_verify` of its backend.c.
+    """
+    times_ns = {"read": 0, "write": 0}
+    phase_end_ns = last_ns = 0
+    direction = "write"
+    ordered = frame.sort("start_ns", "end_ns")
+    for one, end_ns in zip(ordered["direction"], ordered["end_ns"], strict=True):
+        if one != direction:
+            times_ns[direction] += last_ns - phase_end_ns
+            phase_end_ns, direction = last_ns, one
+        last_ns = max(last_ns, end_ns)
+    times_ns[direction] += last_ns - phase_end_ns
+    return {name: -(-time_ns // 1_000_000) for name, time_ns in times_ns.items()}
+
+
+def _direction(part: "polars.DataFrame", time_ms: int, runtime_ms: int) -> Direction:
+    import polars as pl
+
     if part.height == 0:
         return Direction()
     counts = [0] * (runtime_ms // WINDOW_MS)
-    numbers = ((part["end_ns"] - begin_ns) // (WINDOW_MS * 1_000_000)).value_counts()
-    for number, count in zip(numbers[numbers.columns[0]], numbers["count"], strict=True):
+    moved = [0] * len(counts)
+    window = pl.col("end_ns") // (WINDOW_MS * 1_000_000)
+    sums = part.group_by(window.alias("window")).agg(pl.len(), pl.col("bytes").sum())
+    for number, count, size in sums.iter_rows():
         # A window that the process does not fill is no sample.
         if number < len(counts):
-            counts[number] = count
+            counts[number], moved[number] = count, size
     per_s = 1000 // WINDOW_MS
     return Direction(
         ios=part.height,
-        bytes=part.height * block_bytes,
-        runtime_ms=runtime_ms,
-        bandwidth=windows_of(count * block_bytes * per_s // 1024 for count in counts),
+        bytes=int(part["bytes"].sum()),
+        runtime_ms=time_ms,
+        bandwidth=windows_of(size * per_s // 1024 for size in moved),
         iops=windows_of(count * per_s for count in counts),
     )
 

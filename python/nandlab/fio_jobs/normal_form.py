@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from nandlab.fio_jobs.jobs import FIRST_PID, Stage
+from nandlab.fio_jobs.jobs import FIRST_PID, Planned
 from nandlab.fio_jobs.measured import (
     DEPTH_CLASSES,
     MS_CLASSES,
@@ -15,6 +15,7 @@ from nandlab.fio_jobs.measured import (
     share_of_group,
 )
 from nandlab.fio_jobs.settings import Settings, percentile_list
+from nandlab.fio_jobs.steady import Steady
 
 _NAMES = ("read", "write")
 _CLASSES_A_LINE = 5
@@ -52,9 +53,9 @@ def scaled(number: int, most_digits: int, *, base: int = 1000, unit: str = "") -
     return f"{text}{prefixes[power]}{unit}"
 
 
-def normal_text(stages: Sequence[Stage], reports: Sequence[Report], version: str) -> str:
+def normal_text(jobs: Sequence[Planned], reports: Sequence[Report], version: str) -> str:
     """The whole report."""
-    lines = [*_head(stages), version]
+    lines = [*_head(jobs), version]
     processes = sum(report.processes for report in reports)
     lines += [f"Starting {processes} process{'' if processes == 1 else 'es'}", ""]
     totals = group_bandwidths(reports)
@@ -70,11 +71,14 @@ def normal_text(stages: Sequence[Stage], reports: Sequence[Report], version: str
     return "\n".join(lines) + "\n"
 
 
-def _head(stages: Sequence[Stage]) -> Iterator[str]:
-    for planned in (one for stage in stages for one in stage.jobs):
+def _head(jobs: Sequence[Planned]) -> Iterator[str]:
+    for planned in jobs:
         job = planned.settings
-        size = scaled(job.block_bytes, 4, base=1024, unit="B")
-        sizes = ", ".join(f"({letter}) {size}-{size}" for letter in "RWT")
+        ways = (job.sizes.reads, job.sizes.writes, job.sizes.writes)
+        sizes = ", ".join(
+            f"({letter}) {_bytes(way.least)}-{_bytes(way.most)}"
+            for letter, way in zip("RWT", ways, strict=True)
+        )
         depth = job.count("iodepth", 1)
         yield (
             f"{job.name}: (g={planned.group}): rw={job.rw}, bs={sizes}, "
@@ -82,6 +86,10 @@ def _head(stages: Sequence[Stage]) -> Iterator[str]:
         )
         if job.processes > 1:
             yield "..."
+
+
+def _bytes(size: int) -> str:
+    return scaled(size, 4, base=1024, unit="B")
 
 
 def _job(report: Report, shares: dict[str, float]) -> Iterator[str]:
@@ -118,6 +126,8 @@ def _job(report: Report, shares: dict[str, float]) -> Iterator[str]:
     yield f"     issued rwts: total={issued} short=0,0,0,0 dropped=0,0,0,0"
     depth = job.count("iodepth", 1)
     yield f"     latency   : target=0, window=0, percentile=100.00%, depth={depth}"
+    if report.steady is not None:
+        yield _steady(report.steady)
 
 
 def direction_lines(name: str, one: Direction, job: Settings, share: float) -> Iterator[str]:
@@ -187,6 +197,20 @@ def _percentiles(name: str, one: Latency, job: Settings) -> Iterator[str]:
     for first in range(0, len(told), per_line):
         is_last = first + per_line >= len(told)
         yield f"     |{','.join(told[first : first + per_line])}{'' if is_last else ','}"
+
+
+def _steady(steady: Steady) -> str:
+    """The last window of a job that ends when its rate is steady."""
+    count = steady.wanted.window_s
+    kib_per_s = sum(steady.bytes_per_s) // count >> 10
+    binary = scaled(kib_per_s << 10, 4, base=1024, unit="B/s")
+    decimal = scaled(kib_per_s << 10, 4, unit="B/s")
+    kind, _, slope = steady.wanted.kind.partition("_")
+    return (
+        f"  steadystate  : attained={'yes' if steady.is_attained else 'no'}, bw={binary} "
+        f"({decimal}), iops={scaled(sum(steady.iops) // count, 4)}, "
+        f"{kind} {slope or 'mean dev'}={steady.criterion:.3f}{steady.wanted.sign}"
+    )
 
 
 def _classes(unit: str, ends: Sequence[str], shares: Sequence[float]) -> Iterator[str]:

@@ -53,10 +53,10 @@ _DATA = "a simulated device does not look at what is written"
 _PLACE = "the engine has its own places for files"
 _HOST = "the host is that of the simulation"
 _NO_TRACE = "traces are replayed by `nandlab replay --device`"
-_NO_VERIFY = "the engine keeps no data to compare"
-_NO_ZONES = "the devices have no zones, and the engine's jobs work on one region"
-_NO_BLOCKS = "the engine's jobs have one block size"
-_NO_ORDER = "the engine's jobs draw places uniformly or by zipf, or go forward"
+_NO_VERIFY = "the simulated device keeps no data from run to run"
+_NO_ZONES = "the devices have no zones"
+_NO_BYTES = "requests of a block device are whole sectors"
+_NO_ORDER = "the engine's jobs draw places, or go forward or backward"
 _NO_END = "the engine's jobs end by their own requests and times"
 
 OPTIONS: tuple[Option, ...] = tuple(
@@ -68,8 +68,17 @@ OPTIONS: tuple[Option, ...] = tuple(
                 "rw=readwrite",
                 "a modifier, such as read:8k or read:-8k, with sequential order only",
             ),
-            *_honoured("size of a request", "bs=blocksize", "reads and writes of a job alike"),
-            *_honoured("range of sizes", "bsrange=blocksize_range", "if it holds one size"),
+            *_honoured("size of a request", "bs=blocksize", "whole sectors of 512"),
+            *_honoured("range of sizes", "bsrange=blocksize_range", "whole sectors of 512"),
+            *_honoured("sizes and their shares", "bssplit", "whole sectors of 512"),
+            *_honoured("grid of random places", "ba=blockalign", "whole sectors of 512"),
+            *_honoured(
+                "random blocks may repeat",
+                "norandommap",
+                "without it a pass touches each block once; places may repeat where reads and "
+                "writes have other smallest sizes",
+            ),
+            *_honoured("share of random places in percent", "percentage_random", "one number"),
             *_honoured("share of reads in percent", "rwmixread"),
             *_honoured("share of writes in percent", "rwmixwrite"),
             *_honoured(
@@ -95,31 +104,55 @@ OPTIONS: tuple[Option, ...] = tuple(
             *_honoured("run until the time is over", "time_based"),
             *_honoured("time before anything is counted", "ramp_time"),
             *_honoured("pause after a request", "thinktime", "with one request under way"),
-            *_honoured("bytes a second", "rate", "one direction"),
-            *_honoured("requests a second", "rate_iops", "one direction"),
+            *_honoured(
+                "bytes a second", "rate", "requests of one size; of mixed jobs each direction"
+            ),
+            *_honoured("requests a second", "rate_iops", "of mixed jobs each direction"),
             *_honoured(
                 "how places are drawn",
                 "random_distribution",
-                "random, zipf below 1, zoned with up to 16 parts",
+                "random, zipf, pareto, zoned with up to 16 parts",
             ),
             *_honoured("times of requests at a rate", "rate_process", "linear or poisson"),
             *_honoured("wait before the start", "startdelay", "one time, no range"),
             *_honoured("priority of requests", "prio prioclass"),
-            *_honoured("priority of some requests", "cmdprio_percentage cmdprio_class cmdprio"),
+            *_honoured(
+                "priority of some requests",
+                "cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit",
+            ),
             *_honoured("fsync after so many writes", "fsync", "one request under way, no rate"),
             *_honoured("fdatasync after so many writes", "fdatasync", "as fsync"),
             *_honoured(
                 "file or device",
                 "filename",
-                "equal names share one file; a name in /dev is the device",
+                "equal names are one file; a name in /dev is the device",
             ),
             *_honoured(
                 "wait for earlier jobs",
                 "stonewall=wait_for_previous",
-                "each group begins on the "
-                "device as it was prepared, not as the group before left it",
+                "on the device as the jobs before left it",
             ),
             *_honoured("wait for a job", "wait_for", "if it is the group before; as stonewall"),
+            *_honoured("where the file begins", "offset=fileoffset", "bytes or a percentage"),
+            *_honoured("offset from job to job", "offset_increment", "bytes or a percentage"),
+            *_honoured("end of other jobs with one", "exitall exit_what"),
+            *_honoured("ratio of requests between jobs", "flow flow_id flow_sleep", "no rate"),
+            *_honoured(
+                "reads of what was written",
+                "verify do_verify verify_backlog verify_backlog_batch",
+                "the reads are made as in fio; contents are not compared, because the simulated "
+                "device keeps none",
+            ),
+            *_honoured(
+                "parts of the file, one after the other",
+                "zonemode zonesize zonerange zoneskip",
+                "strided; uniform places",
+            ),
+            *_honoured(
+                "end at a steady state",
+                "steadystate=ss steadystate_duration=ss_dur steadystate_ramp_time=ss_ramp",
+                "iops, bw and their slopes; no ramp_time",
+            ),
             *_honoured("begin a reporting group", "new_group"),
             *_honoured("one report for a group", "group_reporting"),
             *_honoured("name of the job", "name"),
@@ -132,14 +165,13 @@ OPTIONS: tuple[Option, ...] = tuple(
             *_honoured("log of latencies", "write_lat_log", "with --logs FOLDER"),
             *_honoured("log of bandwidth", "write_bw_log", "with --logs FOLDER"),
             *_honoured("log of IOPS", "write_iops_log", "with --logs FOLDER"),
+            *_honoured("log of requests", "write_iolog", "with --logs FOLDER; version 2"),
+            *_honoured("places in the logs", "log_offset"),
             *_honoured("mean of a log over a time", "log_avg_msec"),
             *_honoured("greatest value instead of the mean", "log_max_value"),
             # What changes nothing in a simulation.
             *_ignored(
                 "threads instead of processes", "thread=threads", "both are tasks of the engine"
-            ),
-            *_ignored(
-                "random blocks may repeat", "norandommap", "random places of the engine always may"
             ),
             *_ignored(
                 "random numbers",
@@ -157,6 +189,12 @@ OPTIONS: tuple[Option, ...] = tuple(
                 "buffer_pattern buffer_compress_percentage buffer_compress_chunk "
                 "dedupe_percentage dedupe_mode dedupe_working_set_percentage dedupe_global",
                 _DATA,
+            ),
+            *_ignored(
+                "how what was read is checked",
+                "verify_async verify_dump verify_fatal verify_interval verify_offset "
+                "verify_pattern",
+                "the reads are made, and contents are not compared",
             ),
             *_ignored("folder and names of files", "directory filename_format", _PLACE),
             *_ignored(
@@ -226,32 +264,19 @@ OPTIONS: tuple[Option, ...] = tuple(
             ),
             # What would change the result, and cannot be carried out.
             *_refused("commands of a shell", "exec_prerun exec_postrun", "none is run"),
-            *_refused("mix of sizes", "bssplit bs_unaligned=blocksize_unaligned", _NO_BLOCKS, "0"),
-            *_refused("grid of places", "ba=blockalign", _NO_BLOCKS),
             *_refused(
-                "order of places", "rw_sequencer percentage_random", _NO_ORDER, "sequential 0"
+                "sizes of no whole sector", "bs_unaligned=blocksize_unaligned", _NO_BYTES, "0"
             ),
-            *_refused(
-                "where the file begins",
-                "offset=fileoffset offset_increment offset_align",
-                _PLACE,
-                "0 0%",
-            ),
+            *_refused("order of places", "rw_sequencer", _NO_ORDER, "sequential 0"),
+            *_refused("grid of an offset", "offset_align", _PLACE, "0"),
             *_refused("files of a job", "nrfiles=nr_files", _PLACE, "1"),
             *_refused("files of a folder", "opendir", _PLACE),
             *_refused("write at the end of the file", "file_append", _PLACE, "0"),
-            *_refused("end of all jobs with one", "exitall exit_what", _NO_END, "0"),
-            *_refused("share of time of each job", "flow flow_id flow_sleep", _NO_END, "0"),
             *_refused(
                 "search for a depth",
                 "latency_target latency_window latency_percentile latency_run",
                 _NO_END,
                 "0",
-            ),
-            *_refused(
-                "end at a steady state",
-                "steadystate=ss steadystate_duration=ss_dur steadystate_ramp_time=ss_ramp",
-                _NO_END,
             ),
             *_refused(
                 "requests between pauses",
@@ -280,21 +305,13 @@ OPTIONS: tuple[Option, ...] = tuple(
             *_refused("order of writes by the device", "write_barrier", "it needs a file", "0"),
             *_refused("sync of a range", "sync_file_range", "the engine has no such call", "0"),
             *_refused("atomic writes", "atomic", "the engine has none", "0"),
-            *_refused(
-                "priority of some requests",
-                "cmdprio_bssplit",
-                "the engine's jobs have one block size",
-                "0",
-            ),
             *_refused("read the file first", "pre_read", "the engine does not", "0"),
             *_refused("make files only", "create_only", "there is nothing to measure", "0"),
             *_refused(
-                "check of what is read",
-                "verify verify_async verify_backlog verify_backlog_batch "
-                "verify_dump verify_fatal verify_interval verify_offset verify_only "
-                "verify_pattern verify_state_load verify_state_save experimental_verify do_verify",
+                "checks of another run's data",
+                "verify_only verify_state_load verify_state_save experimental_verify",
                 _NO_VERIFY,
-                "0 none",
+                "0",
             ),
             *_refused(
                 "trims among writes",
@@ -311,9 +328,6 @@ OPTIONS: tuple[Option, ...] = tuple(
                 "0",
             ),
             *_refused(
-                "logs with places", "write_iolog log_offset", "the engine returns no places", "0"
-            ),
-            *_refused(
                 "log of histograms",
                 "write_hist_log log_hist_msec log_hist_coarseness",
                 "take the bins of --output-format json+",
@@ -321,8 +335,7 @@ OPTIONS: tuple[Option, ...] = tuple(
             ),
             *_refused(
                 "zones of a device",
-                "zonemode zonesize zonecapacity zonerange zoneskip "
-                "read_beyond_wp max_open_zones job_max_open_zones ignore_zone_limits "
+                "zonecapacity read_beyond_wp max_open_zones job_max_open_zones ignore_zone_limits "
                 "zone_reset_threshold zone_reset_frequency",
                 _NO_ZONES,
                 "none 0",

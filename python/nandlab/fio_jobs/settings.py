@@ -1,9 +1,12 @@
 """From the options of a section to what its job does."""
 
+import math
 from dataclasses import dataclass
 
 from nandlab.fio_jobs.job_file import Given, Section
 from nandlab.fio_jobs.options import option_of
+from nandlab.fio_jobs.sizes import Sizes, sizes_of
+from nandlab.fio_jobs.steady import Wanted, wanted_of
 from nandlab.fio_jobs.values import by_direction, bytes_of, count_of, flag_of, time_ns_of
 from nandlab.suggest import did_you_mean
 
@@ -14,8 +17,11 @@ _NUMJOBS_MAX = 4096
 """fio stops at as many jobs (REAL_MAX_JOBS)."""
 
 _DEPTH_MAX = 65_536
-_BLOCK_MAX = 1 << 30
-"""Largest request, 1 GiB: the page cache of the board is not larger."""
+_CHECKS = (
+    *("crc16", "crc32", "crc32c", "crc64", "crc7", "md5", "meta", "null", "pattern", "sha1"),
+    *("sha256", "sha3", "sha512", "xxhash"),
+)
+"""Values of `verify`, without what stands behind a stroke: all are reads of what was written."""
 
 _TIME_MAX_NS = 86_400_000_000_000
 """A day, the longest time of the engine's jobs (TIME_MAX_S of crates/lab/jobs/src/job.rs)."""
@@ -23,8 +29,8 @@ _TIME_MAX_NS = 86_400_000_000_000
 _ZONES_MAX = 16
 """Parts of a zoned file (ZONES_MAX of crates/lab/jobs/src/addresses.rs)."""
 
-_ZIPF_USUAL = "1.1"
-"""fio's theta where `zipf` stands alone (DEF_ZIPF)."""
+_USUAL = {"zipf": "1.1", "pareto": "0.2"}
+"""fio's numbers where a distribution stands alone (DEF_ZIPF and DEF_PARETO of options.c)."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,16 @@ class Settings:
     options: dict[str, Given]
     rw: str
     read_percent: int
-    block_bytes: int
+    sizes: Sizes
+    blockalign: str
+    random_percent: int
+    has_map: bool
+    """A random pass touches each block once."""
+    strides: dict[str, int]
+    verify: dict[str, int] | None
+    exit_what: str | None
+    flow: int
+    steady: Wanted | None
     engine: str
     iodepth: int
     mode: str
@@ -50,8 +65,9 @@ class Settings:
     ramp_ns: int
     thinktime_us: int
     rate_iops: int | None
-    rate_interval_us: int | None
-    """Time between requests where the rate is no whole number of them a second."""
+    rate_interval: str
+    """Time between requests where the rate is no whole number of them a second, or where reads and
+    writes have their own, in the engine's words."""
     is_poisson: bool
     startdelay_ns: int
     gap_bytes: int
@@ -85,7 +101,7 @@ class Settings:
     @property
     def has_rate(self) -> bool:
         """True if the clock issues its requests."""
-        return self.rate_iops is not None or self.rate_interval_us is not None
+        return self.rate_iops is not None or bool(self.rate_interval)
 
     @property
     def is_asynchronous(self) -> bool:
@@ -124,7 +140,17 @@ def settings_of(section: Section) -> Settings:
         why = f"ioengine={engine}" if engine in _ONE_BY_ONE else "the page cache"
         notes = (*notes, f"iodepth={depth}: with {why} one request is under way, as on Linux")
         depth = 1
-    rate_iops, interval_us = reader.rate(rw)
+    rate_iops, interval = reader.rate(rw)
+    sizes = sizes_of(options, rw, reader.kb_base)
+    blockalign = reader.grid()
+    distribution = reader.distribution()
+    # `init_random_map` of fio's filesetup.c; a map needs one unit here.
+    wants_map = rw.startswith("rand") and not reader.flag("norandommap")
+    wants_map &= distribution.partition(":")[0] in ("uniform", "zoned")
+    has_map = wants_map and sizes.has_one_unit
+    has_map &= not blockalign or set(blockalign.split(",")) == {str(sizes.least)}
+    if wants_map and not has_map:
+        notes = (*notes, "random places may repeat: reads and writes have other smallest sizes")
     mode = "direct" if is_direct else "sync" if is_synced else "buffered"
     size = options.get("size") or options.get("filesize")
     found = Settings(
@@ -132,7 +158,15 @@ def settings_of(section: Section) -> Settings:
         options=options,
         rw=rw,
         read_percent=reader.read_percent(),
-        block_bytes=reader.block_bytes(rw),
+        sizes=sizes,
+        blockalign=blockalign,
+        random_percent=reader.random_percent(rw),
+        has_map=has_map,
+        strides=reader.strides(),
+        verify=reader.verify() if rw not in ("read", "randread") else None,
+        exit_what=reader.ends(),
+        flow=reader.count("flow", 0),
+        steady=wanted_of(options, reader.kb_base),
         engine=engine,
         iodepth=depth,
         mode=mode,
@@ -145,7 +179,7 @@ def settings_of(section: Section) -> Settings:
         ramp_ns=reader.time_ns("ramp_time"),
         thinktime_us=reader.time_ns("thinktime", bare="us") // 1000,
         rate_iops=rate_iops,
-        rate_interval_us=interval_us,
+        rate_interval=interval,
         is_poisson=reader.choice("rate_process", ("linear", "poisson"), "linear") == "poisson",
         startdelay_ns=reader.time_ns("startdelay"),
         gap_bytes=reader.gap_bytes(rw),
@@ -158,7 +192,7 @@ def settings_of(section: Section) -> Settings:
         fsync=reader.count("fsync", 0),
         fdatasync=reader.count("fdatasync", 0),
         is_each_write_synced=is_direct and is_synced and rw not in ("read", "randread"),
-        distribution=reader.distribution(),
+        distribution=distribution,
         notes=notes,
     )
     _check_together(found)
@@ -207,9 +241,9 @@ class _Reader:
             raise given.fault(f"it must be one of {', '.join(known)}", suggestion)
         return value
 
-    def flag(self, name: str) -> bool:
-        """A flag; false if it is missing."""
-        return flag_of(self.options[name]) if name in self.options else False
+    def flag(self, name: str, *, otherwise: bool = False) -> bool:
+        """A flag, and what it is if it is missing."""
+        return flag_of(self.options[name]) if name in self.options else otherwise
 
     def count(self, name: str, otherwise: int, *, least: int = 0, most: int = (1 << 32) - 1) -> int:
         """A whole number."""
@@ -289,71 +323,130 @@ class _Reader:
         """True if each write is durable when it returns."""
         return self.choice("sync", ("0", "1", "none", "sync", "dsync"), "0") not in ("0", "none")
 
-    def block_bytes(self, rw: str) -> int:
-        """The block size, which must be the same for all directions of the job."""
-        given = self.options.get("bs")
+    def grid(self) -> str:
+        """`blockalign` in the engine's words; empty for the smallest sizes."""
+        given = self.options.get("ba")
         if given is None:
-            given = self.options.get("bsrange")
-            if given is None:
-                return 4096
-        sizes = []
-        for part in by_direction(given.value or ""):
-            ends = part.split("-") if given.key.startswith(("bsrange", "blocksize_r")) else [part]
-            sizes += [bytes_of(given, end, self.kb_base) for end in ends]
-        each = len(sizes) // 3
-        used = sizes[:each] if rw in ("read", "randread") else sizes[each : 2 * each]
-        if rw in ("rw", "randrw"):
-            used = sizes[: 2 * each]
-        if len(set(used)) > 1:
-            reason = "it cannot be simulated: the engine's jobs have one block size"
-            raise given.fault(reason, "name one size")
-        if used[0] == 0 or used[0] % 512 or used[0] > _BLOCK_MAX:
-            raise given.fault("it must be 512 to 1g, in sectors of 512", "write bs=4k, for example")
-        return used[0]
+            return ""
+        sizes = [bytes_of(given, part, self.kb_base) for part in by_direction(given.value or "")]
+        if any(size == 0 or size % 512 for size in sizes[:2]):
+            raise given.fault("it must be whole sectors of 512", "write blockalign=4k, for example")
+        return ",".join(str(size) for size in sizes[:2])
 
-    def rate(self, rw: str) -> tuple[int | None, int | None]:
-        """Requests a second of each process, or microseconds between them."""
+    def random_percent(self, rw: str) -> int:
+        """`percentage_random`, which must be the same for the directions of the job."""
+        given = self.options.get("percentage_random")
+        if given is None:
+            return 100
+        read, write, _ = by_direction(given.value or "")
+        used = [read] * (rw not in ("write", "randwrite"))
+        used += [write] * (rw not in ("read", "randread"))
+        if len(set(used)) > 1:
+            raise given.fault("the engine has one share for reads and writes", "name one number")
+        return count_of(given, used[0], most=100)
+
+    def strides(self) -> dict[str, int]:
+        """`zonesize`, `zonerange` and `zoneskip` of `zonemode=strided`."""
+        mode = self.choice("zonemode", ("none", "strided", "zbd"), "none")
+        given = self.options.get("zonemode")
+        if mode == "zbd":
+            assert given is not None
+            raise given.fault("the devices have no zones", "write zonemode=strided or none")
+        found = {}
+        for name in ("zonesize", "zonerange", "zoneskip"):
+            one = self.options.get(name)
+            if one is None:
+                continue
+            size = bytes_of(one, one.value or "", self.kb_base)
+            if mode == "none" and size:
+                # fio's `fixup_options`: a size of zones without a mode means strided.
+                mode = "strided"
+            if size % 512:
+                raise one.fault("it must be whole sectors of 512", f"write {name}=256m")
+            found[name] = size
+        if mode == "none":
+            return {}
+        if not found.get("zonesize"):
+            fault = given or self.options["zoneskip" if "zoneskip" in self.options else "zonerange"]
+            raise fault.fault("zones need a zonesize", "add zonesize=256m, for example")
+        return found
+
+    def ends(self) -> str | None:
+        """Which jobs end with this one, where the file has `exitall`."""
+        return self.choice("exit_what", ("all", "group", "stonewall"), "group")
+
+    def verify(self) -> dict[str, int] | None:
+        """`verify_backlog` and `verify_backlog_batch` of a job that reads again what it wrote."""
+        given = self.options.get("verify")
+        kind = (given.value or "") if given else "0"
+        kind = kind.partition("-")[0]
+        if kind in ("0", "none") or not self.flag("do_verify", otherwise=True):
+            return None
+        if kind not in _CHECKS:
+            assert given is not None
+            near = did_you_mean(kind, _CHECKS).removesuffix("? ")
+            raise given.fault(
+                "fio has no such check", f"{near}?" if near else "write verify=crc32c"
+            )
+        return {name: self.count(name, 0) for name in ("verify_backlog", "verify_backlog_batch")}
+
+    def rate(self, rw: str) -> tuple[int | None, str]:
+        """Requests a second of each process, or the time between them; both for no rate."""
         given = self.options.get("rate_iops") or self.options.get("rate")
         if given is None:
-            return None, None
+            return None, ""
+        sizes = sizes_of(self.options, rw, self.kb_base)
+        if given.key != "rate_iops" and not sizes.is_one:
+            reason = "with requests of several sizes the engine has a rate of requests"
+            raise given.fault(reason, "write rate_iops")
+        unit = 1 if given.key == "rate_iops" else sizes.least
         read, write, _ = by_direction(given.value or "")
         if rw in ("rw", "randrw"):
-            reason = "fio paces each direction of a mixed job by itself, and the engine both"
-            raise given.fault(reason, "give reads and writes a job of their own")
+            if not (read and write):
+                reason = "the engine has a rate of both directions, or of none"
+                raise given.fault(reason, "write rate_iops=100,100, for example")
+            intervals = [self.interval_us(given, text, unit) for text in (read, write)]
+            return None, ",".join(f"{interval}us" for interval in intervals)
         text = read if rw in ("read", "randread") else write
         if not text:
-            return None, None
+            return None, ""
         rate = bytes_of(given, text, self.kb_base)
-        unit = 1 if given.key == "rate_iops" else self.block_bytes(rw)
+        if rate and rate % unit == 0 and rate // unit <= 10**9:
+            return rate // unit, ""
+        return None, f"{self.interval_us(given, text, unit)}us"
+
+    def interval_us(self, given: Given, text: str, unit: int) -> int:
+        """Microseconds from one request to the next, at so many of `unit` a second."""
+        rate = bytes_of(given, text, self.kb_base)
         if not rate or rate // unit > 10**9:
             reason = "it must be above 0, and at most 10^9 requests a second"
             raise given.fault(reason, "write rate_iops=1000, for example")
-        if rate % unit == 0:
-            return rate // unit, None
         interval_us = round(unit * 1_000_000 / rate)
         if not 1 <= interval_us * 1_000 <= _TIME_MAX_NS:
             raise given.fault("a request must come each microsecond to each day", "write rate_iops")
-        return None, interval_us
+        return interval_us
 
     def distribution(self) -> str:
         """`random_distribution` in the engine's words."""
         given = self.options.get("random_distribution")
         if given is None or given.value == "random":
             return "uniform"
-        kind, _, theta = (given.value or "").partition(":")
+        kind, _, text = (given.value or "").partition(":")
         if kind == "zoned":
-            return self.zones(given, theta)
-        if kind != "zipf":
-            reason = "it cannot be simulated: the engine draws uniformly, by zipf or by zones"
+            return self.zones(given, text)
+        if kind not in ("zipf", "pareto"):
+            reason = "it cannot be simulated: the engine has uniform, zipf, pareto and zoned"
             raise given.fault(reason, "write random or zipf:0.9, for example")
         try:
-            number = float(theta or _ZIPF_USUAL)
+            # A second number is the center, which only shifts all places.
+            number = float(text.partition(":")[0] or _USUAL[kind])
         except ValueError:
             number = 0.0
-        if not 0 < number < 1:
-            reason = "theta must lie between 0 and 1 in the engine"
-            raise given.fault(reason, "write zipf:0.9, for example")
-        return f"zipf:{number!r}"
+        if kind == "zipf" and not (number > 0 and math.isfinite(number) and number != 1):
+            raise given.fault("theta must be above 0, and not 1", "write zipf:0.9, for example")
+        if kind == "pareto" and not 0 < number < 1:
+            raise given.fault("it must lie between 0 and 1", "write pareto:0.2, for example")
+        return f"{kind}:{number!r}"
 
     @staticmethod
     def zones(given: Given, text: str) -> str:
@@ -391,6 +484,20 @@ def _check_together(job: Settings) -> None:
         raise job.fault_at("thinktime", f"the engine has no pause with {other}", "take one out")
     if job.is_poisson and not job.has_rate:
         raise job.fault_at("rate_process", "it needs a rate", "add rate_iops=100, for example")
+    if job.verify is not None and job.is_time_based:
+        raise job.fault_at(
+            "verify", "the engine verifies whole passes", "write loops, not time_based"
+        )
+    if job.verify is not None and (job.fsync or job.fdatasync):
+        raise job.fault_at("verify", "the engine has it without syncs", "take fsync out")
+    if job.steady is not None and job.ramp_ns:
+        raise job.fault_at("ramp_time", "with steadystate the engine has ss_ramp", "write ss_ramp")
+    if job.is_poisson and "," in job.rate_interval:
+        raise job.fault_at("rate_process", "rates of both directions are linear", "take it out")
+    if job.flow and job.has_rate:
+        raise job.fault_at("flow", "the engine has a flow or a rate", "take one out")
+    if job.strides and job.distribution != "uniform":
+        raise job.fault_at("zonemode", "it needs uniform places", "take random_distribution out")
     if job.is_time_based and not job.runtime_ns:
         raise job.fault_at("time_based", "it needs a runtime", "add runtime=10s, for example")
     percentile_list(job)

@@ -1,5 +1,8 @@
-//! Which blocks a process touches, one after the other.
+//! Which places a process touches, one after the other.
 
+use crate::distribution::{Distribution, Spread};
+use crate::random_map::RandomMap;
+use crate::{Order, Sizes};
 use random::Stream;
 
 /// Bytes of a device or file that a process works on.
@@ -21,105 +24,59 @@ impl Region {
     }
 }
 
-/// How random addresses are spread (`random_distribution` of fio).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Distribution {
-    /// Every block as likely as the others.
-    Uniform,
-    /// The block of rank r with probability in proportion to r^-theta; ranks are scattered.
-    Zipf(f64),
-    /// So many percent of requests go to so many percent of the region, part after part (`zoned` of fio).
-    Zoned(Zones),
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length in bytes.
+    pub bytes: u64,
 }
 
-/// Most parts of a region whose shares of requests differ.
-pub const ZONES_MAX: usize = 16;
-
-/// Parts of a region, each with its share of the requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Zones {
-    /// Percent of the requests, 100 together, and percent of the region.
-    // A list of fixed length: a distribution is copied with the job, and no request shall look behind a pointer.
-    shares: [(u32, u32); ZONES_MAX],
-    count: usize,
+/// Parts of a region that are worked on one after the other (`zonemode=strided` of fio).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strides {
+    /// Bytes that are moved in a part before the next one begins (`zonesize`).
+    pub moved_bytes: u64,
+    /// Bytes of a part (`zonerange`).
+    pub part_bytes: u64,
+    /// Bytes between two parts (`zoneskip`).
+    pub skip_bytes: u64,
 }
 
-impl Zones {
-    /// Parts of these shares, in the order of the region; `None` if there are too many, or none, or if a sum is
-    /// above a hundred or a part without bytes has requests.
-    pub fn new(shares: &[(u32, u32)]) -> Option<Self> {
-        if shares.is_empty() || shares.len() > ZONES_MAX {
-            return None;
-        }
-        let sum = |shares: &[(u32, u32)], pick: fn(&(u32, u32)) -> u32| {
-            shares.iter().map(pick).fold(0_u32, u32::saturating_add)
-        };
-        let is_empty = shares.iter().any(|(requests, bytes)| *requests > 0 && *bytes == 0);
-        if is_empty || sum(shares, |one| one.0) != 100 || sum(shares, |one| one.1) > 100 {
-            return None;
-        }
-        let mut zones = Self { count: shares.len(), ..Self::default() };
-        zones.shares[..shares.len()].copy_from_slice(shares);
-        Some(zones)
-    }
-
-    /// First block and number of blocks of the part that a request of `percent` goes to.
-    fn part(&self, percent: u32, blocks: u64) -> (u64, u64) {
-        let (mut requests, mut bytes) = (0, 0);
-        for (share, size) in &self.shares[..self.count] {
-            requests += share;
-            if percent < requests {
-                let begin = blocks * u64::from(bytes) / 100;
-                let end = blocks * u64::from(bytes + size) / 100;
-                // A part of less than a block has the one it begins in.
-                return (begin.min(blocks - 1), (end - begin).max(1));
-            }
-            bytes += size;
-        }
-        (0, blocks)
-    }
+/// Requests of one direction: reads, or writes.
+#[derive(Clone, Debug)]
+struct Way {
+    sizes: Sizes,
+    /// Random places are multiples of it (`blockalign`).
+    grid_bytes: u64,
+    spread: Spread,
+    /// Where the next request in order begins, from the begin of the region or of its present part.
+    next_bytes: u64,
 }
 
 /// A source of addresses.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     region: Region,
-    block_bytes: u64,
-    blocks: u64,
-    kind: Kind,
+    /// Percent of the requests at random places.
+    random_percent: u32,
+    gap_bytes: i64,
+    /// Reads, and writes. fio's jobs that do both have a place in order for each (`last_pos` of `struct fio_file`).
+    ways: [Way; 2],
+    /// Blocks of a random pass that had their request, in units of the smallest one.
+    map: Option<(RandomMap, u64)>,
+    strides: Option<Strides>,
+    /// Where the present part begins, and what was moved in it.
+    part_begin_bytes: u64,
+    part_moved_bytes: u64,
     stream: Stream,
-}
-
-#[derive(Clone, Debug)]
-enum Kind {
-    /// Bytes from the begin of the region, and those between two requests.
-    Sequential {
-        next_bytes: u64,
-        gap_bytes: i64,
-    },
-    Uniform,
-    Zipf(Zipf),
-    Zoned(Zones),
 }
 
 impl Addresses {
     /// Blocks of the region from its start, again and again.
     pub fn sequential(region: Region, block_bytes: u64, stream: Stream) -> Self {
-        Self::sequential_with_gap(region, block_bytes, 0, stream)
-    }
-
-    /// Blocks of the region with `gap_bytes` between the end of one and the begin of the next (`rw=read:8k` of fio);
-    /// with a negative gap of two blocks they go backwards.
-    ///
-    /// fio 3.33 begins at the first block in either case, and goes on as far before the end of the file as the gap
-    /// says when it comes to the begin: measured with `write_iolog`.
-    pub fn sequential_with_gap(
-        region: Region,
-        block_bytes: u64,
-        gap_bytes: i64,
-        stream: Stream,
-    ) -> Self {
-        Self::new(region, block_bytes, Kind::Sequential { next_bytes: 0, gap_bytes }, stream)
+        Self::new(region, &Order::sequential(block_bytes), stream)
     }
 
     /// Blocks of the region drawn at random.
@@ -129,44 +86,136 @@ impl Addresses {
         distribution: Distribution,
         stream: Stream,
     ) -> Self {
-        let blocks = region.bytes / block_bytes;
-        let kind = match distribution {
-            Distribution::Uniform => Kind::Uniform,
-            Distribution::Zipf(theta) => Kind::Zipf(Zipf::new(blocks, theta)),
-            Distribution::Zoned(zones) => Kind::Zoned(zones),
+        Self::new(region, &Order::random(block_bytes, distribution), stream)
+    }
+
+    /// Places of the region in this order.
+    ///
+    /// The order must fit the region, which `Job::check` sees to.
+    pub fn new(region: Region, order: &Order, stream: Stream) -> Self {
+        let spread = |way: usize| {
+            let blocks = blocks(&order.sizes[way], order.grid_bytes[way], region.bytes);
+            Spread::new(order.distribution, blocks)
         };
-        Self::new(region, block_bytes, kind, stream)
+        let reads = spread(0);
+        // A second one costs as much again: a sum over a million terms for each process.
+        let is_same =
+            order.grid_bytes[0] == order.grid_bytes[1] && order.sizes[0] == order.sizes[1];
+        let writes = if is_same { reads.clone() } else { spread(1) };
+        let mut spreads = [reads, writes].into_iter();
+        let ways = [0, 1].map(|way| Way {
+            sizes: order.sizes[way].clone(),
+            grid_bytes: order.grid_bytes[way],
+            spread: spreads.next().expect("one for each direction"),
+            next_bytes: 0,
+        });
+        let unit_bytes = order.grid_bytes[0];
+        let bytes = order.strides.map_or(region.bytes, |strides| strides.part_bytes);
+        Self {
+            region,
+            random_percent: order.random_percent,
+            gap_bytes: order.gap_bytes,
+            ways,
+            map: order.has_map.then(|| (RandomMap::new((bytes / unit_bytes).max(1)), unit_bytes)),
+            strides: order.strides,
+            part_begin_bytes: 0,
+            part_moved_bytes: 0,
+            stream,
+        }
     }
 
-    fn new(region: Region, block_bytes: u64, kind: Kind, stream: Stream) -> Self {
-        debug_assert!(region.bytes >= block_bytes, "the job was checked: its region holds a block");
-        Self { region, block_bytes, blocks: region.bytes / block_bytes, kind, stream }
-    }
-
-    /// Offset of the next block.
+    /// Offset of the next block, for requests of one size and kind.
     pub fn next_offset(&mut self) -> u64 {
-        let block = match &mut self.kind {
-            Kind::Sequential { next_bytes, gap_bytes } => {
-                let bytes = self.blocks * self.block_bytes;
-                let offset_bytes = *next_bytes;
-                let end_bytes = offset_bytes + self.block_bytes;
-                *next_bytes = wrapped(end_bytes, *gap_bytes, bytes, self.block_bytes);
-                debug_assert!(end_bytes <= bytes, "a block of the region");
-                return self.region.offset_bytes + offset_bytes;
-            }
-            Kind::Uniform => below(&mut self.stream, self.blocks),
-            // A multiplicative hash scatters the popular blocks over the region.
-            Kind::Zipf(zipf) => {
-                let rank = zipf.draw(&mut self.stream);
-                rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % self.blocks
-            }
-            Kind::Zoned(zones) => {
-                let (first, count) = zones.part(self.stream.below(100), self.blocks);
-                first + below(&mut self.stream, count)
-            }
+        self.next_place(true).offset_bytes
+    }
+
+    /// Where the next read or write goes.
+    pub fn next_place(&mut self, is_read: bool) -> Place {
+        let way = usize::from(!is_read);
+        self.enter_part(way);
+        let whole_bytes = self.whole_bytes(way);
+        let is_random = match self.random_percent {
+            // No draw where there is nothing to choose.
+            0 => false,
+            100 => true,
+            percent => self.chance(percent),
         };
-        debug_assert!(block < self.blocks, "a block of the region");
-        self.region.offset_bytes + block * self.block_bytes
+        let begin_bytes =
+            if is_random { self.random_place(way, whole_bytes) } else { self.ways[way].next_bytes };
+        let Way { sizes, next_bytes, .. } = &mut self.ways[way];
+        let mut bytes = sizes.draw(&mut self.stream, whole_bytes - begin_bytes);
+        if is_random && let Some((map, unit_bytes)) = &mut self.map {
+            // `mark_random_map` of fio's io_u.c: up to a block that had its request.
+            let blocks = map.take(begin_bytes / *unit_bytes, bytes.div_ceil(*unit_bytes));
+            bytes = bytes.min(blocks * *unit_bytes);
+        }
+        let end_bytes = begin_bytes + bytes;
+        debug_assert!(end_bytes <= whole_bytes, "a place of the region");
+        *next_bytes = wrapped(end_bytes, self.gap_bytes, whole_bytes, sizes.min_bytes());
+        self.part_moved_bytes += bytes;
+        let offset_bytes = self.region.offset_bytes + self.part_begin_bytes + begin_bytes;
+        Place { offset_bytes, bytes }
+    }
+
+    /// Begins anew: the next pass of a job (`loops` of fio).
+    pub fn rewind(&mut self) {
+        (self.part_begin_bytes, self.part_moved_bytes) = (0, 0);
+        self.ways.iter_mut().for_each(|way| way.next_bytes = 0);
+        if let Some((map, _)) = &mut self.map {
+            map.clear();
+        }
+    }
+
+    /// Bytes of the region, or of its present part, that whole requests fill.
+    fn whole_bytes(&self, way: usize) -> u64 {
+        let left_bytes = self.region.bytes - self.part_begin_bytes;
+        let bytes = self.strides.map_or(left_bytes, |one| one.part_bytes.min(left_bytes));
+        let Way { sizes, grid_bytes, .. } = &self.ways[way];
+        if sizes.is_one() && *grid_bytes == sizes.min_bytes() {
+            bytes / grid_bytes * grid_bytes
+        } else {
+            bytes
+        }
+    }
+
+    /// Goes to the next part of the region if enough was moved in this one.
+    ///
+    /// Source: `setup_strided_zone_mode` of fio's `io_u.c`.
+    fn enter_part(&mut self, way: usize) {
+        let Some(Strides { moved_bytes, part_bytes, skip_bytes }) = self.strides else { return };
+        if self.part_moved_bytes >= moved_bytes {
+            self.part_moved_bytes = 0;
+            self.part_begin_bytes += part_bytes + skip_bytes;
+            // fio wraps at the end of the file; here a part also holds at least one request, and the map fits it.
+            let smallest = self.ways.iter().map(|way| way.sizes.min_bytes()).max().unwrap_or(0);
+            let least_bytes = if self.map.is_some() { part_bytes } else { smallest };
+            if self.part_begin_bytes.saturating_add(least_bytes) > self.region.bytes {
+                self.part_begin_bytes = 0;
+            }
+            self.ways[way].next_bytes = 0;
+        }
+        // More is moved than the part has bytes: it is gone over once more.
+        if self.part_moved_bytes.is_multiple_of(part_bytes)
+            && let Some((map, _)) = &mut self.map
+        {
+            map.clear();
+        }
+    }
+
+    /// A place drawn at random, from the begin of the region or of its present part.
+    fn random_place(&mut self, way: usize, whole_bytes: u64) -> u64 {
+        let Way { sizes, grid_bytes, spread, .. } = &self.ways[way];
+        let blocks = blocks(sizes, *grid_bytes, whole_bytes);
+        let mut block = spread.draw(&mut self.stream, blocks);
+        if let Some((map, _)) = &mut self.map {
+            if map.is_full() {
+                map.clear();
+            }
+            // `__get_next_rand_offset` of fio's io_u.c: the next one behind it that had no request.
+            block = map.next_free(block);
+        }
+        debug_assert!(block < blocks, "a block of the region");
+        block * grid_bytes
     }
 
     /// A time with an exponential distribution, and this mean, nanoseconds: gaps of a Poisson process.
@@ -179,6 +228,17 @@ impl Addresses {
     pub fn chance(&mut self, percent: u32) -> bool {
         self.stream.below(100) < percent
     }
+
+    /// A number below a hundred.
+    pub(crate) fn percent(&mut self) -> u32 {
+        self.stream.below(100)
+    }
+}
+
+/// Places of `bytes` at which a request of the smallest size may begin (`last_block` of fio's `io_u.c`).
+fn blocks(sizes: &Sizes, grid_bytes: u64, bytes: u64) -> u64 {
+    let past_grid_bytes = sizes.min_bytes().saturating_sub(grid_bytes);
+    (bytes.saturating_sub(past_grid_bytes) / grid_bytes).max(1)
 }
 
 /// The place `gap_bytes` behind `end_bytes`, in a file of `bytes`: from its begin on after its end, and the gap before
@@ -192,63 +252,10 @@ fn wrapped(end_bytes: u64, gap_bytes: i64, bytes: u64, block_bytes: u64) -> u64 
     }
 }
 
-fn below(stream: &mut Stream, bound: u64) -> u64 {
-    // Multiply and shift maps 64 random bits to the bound without a loop; the bias is the bound
-    // over 2^64.
-    ((u128::from(stream.next_u64()) * u128::from(bound)) >> 64) as u64
-}
-
-/// Ranks after Zipf's law, by the method of Gray et al. (SIGMOD 1994), as fio and YCSB draw them.
-#[derive(Clone, Debug)]
-struct Zipf {
-    blocks: u64,
-    theta: f64,
-    zeta: f64,
-    alpha: f64,
-    eta: f64,
-}
-
-/// Terms of the zeta sum that are added up one by one; beyond it is replaced by its integral.
-const ZETA_TERMS_MAX: u64 = 1_000_000;
-
-impl Zipf {
-    fn new(blocks: u64, theta: f64) -> Self {
-        let zeta = zeta(blocks, theta);
-        let zeta2 = zeta_sum(2, theta);
-        let eta = (1.0 - libm::pow(2.0 / blocks as f64, 1.0 - theta)) / (1.0 - zeta2 / zeta);
-        Self { blocks, theta, zeta, alpha: 1.0 / (1.0 - theta), eta }
-    }
-
-    fn draw(&self, stream: &mut Stream) -> u64 {
-        let unit = stream.unit();
-        // The first two ranks are exact; the others follow the formula.
-        let scaled = unit * self.zeta;
-        if scaled < 1.0 {
-            return 0;
-        }
-        if scaled < 1.0 + libm::pow(0.5, self.theta) {
-            return 1;
-        }
-        let rank = self.blocks as f64 * libm::pow(self.eta * unit - self.eta + 1.0, self.alpha);
-        (rank as u64).min(self.blocks - 1)
-    }
-}
-
-fn zeta_sum(terms: u64, theta: f64) -> f64 {
-    (1..=terms).map(|rank| libm::pow(rank as f64, -theta)).sum()
-}
-
-fn zeta(blocks: u64, theta: f64) -> f64 {
-    let summed = blocks.min(ZETA_TERMS_MAX);
-    // The midpoint rule: a term stands for half a step to both sides.
-    let integral = |upper: u64| libm::pow(upper as f64 + 0.5, 1.0 - theta) / (1.0 - theta);
-    zeta_sum(summed, theta)
-        + if blocks > summed { integral(blocks) - integral(summed) } else { 0.0 }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Addresses, Distribution, Region, Zones};
+    use super::{Addresses, Distribution, Place, Region, Strides};
+    use crate::{Order, Sizes};
     use random::Stream;
 
     const REGION: Region = Region { offset_bytes: 4096, bytes: 400 * 4096 };
@@ -267,45 +274,18 @@ mod tests {
     }
 
     #[test]
-    fn zipf_draws_its_first_rank_as_often_as_the_law_says() {
-        let stream = Stream::new(1, "zipf");
-        let mut addresses = Addresses::random(REGION, 4096, Distribution::Zipf(0.8), stream);
-        let draws = 200_000;
-        let first = (0..draws).filter(|_| addresses.next_offset() == 4096).count() as f64;
-        let expected = f64::from(draws) / super::zeta_sum(400, 0.8);
-        assert!((first / expected - 1.0).abs() < 0.03, "{first} instead of {expected}");
-    }
-
-    #[test]
     fn a_gap_leaves_blocks_out_and_a_negative_one_goes_backwards() {
         let region = Region { offset_bytes: 1000, bytes: 5 * 512 };
         let places = |gap| {
+            let order = Order { gap_bytes: gap, ..Order::sequential(512) };
             let stream = Stream::new(1, "gaps");
-            let mut addresses = Addresses::sequential_with_gap(region, 512, gap, stream);
+            let mut addresses = Addresses::new(region, &order, stream);
             (0..7).map(|_| (addresses.next_offset() - 1000) / 512).collect::<Vec<_>>()
         };
         assert_eq!(places(0), [0, 1, 2, 3, 4, 0, 1]);
         assert_eq!(places(512), [0, 2, 4, 0, 2, 4, 0]);
         // Two blocks back from the end of each is one back from its begin. The order is that of fio 3.33.
         assert_eq!(places(-1024), [0, 3, 2, 1, 0, 3, 2]);
-    }
-
-    #[test]
-    fn zones_get_their_shares_of_requests() {
-        let zones = Zones::new(&[(50, 5), (30, 15), (20, 80)]).expect("shares of a hundred");
-        let stream = Stream::new(1, "zones");
-        let mut addresses = Addresses::random(REGION, 4096, Distribution::Zoned(zones), stream);
-        let mut found = [0_u32; 3];
-        for _ in 0..100_000 {
-            let block = (addresses.next_offset() - 4096) / 4096;
-            found[usize::from(block >= 20) + usize::from(block >= 80)] += 1;
-        }
-        for (found, wanted) in found.iter().zip([50_000.0, 30_000.0, 20_000.0]) {
-            assert!((f64::from(*found) / wanted - 1.0).abs() < 0.03, "{found} for {wanted}");
-        }
-        let wrong: [&[(u32, u32)]; 5] =
-            [&[], &[(50, 50)], &[(100, 101)], &[(50, 0), (50, 50)], &[(5, 5); 20]];
-        assert!(wrong.into_iter().all(|shares| Zones::new(shares).is_none()));
     }
 
     #[test]
@@ -328,5 +308,59 @@ mod tests {
                 .all(|pair| pair[0].offset_bytes + pair[0].bytes <= pair[1].offset_bytes)
         );
         assert!(parts[2].offset_bytes + parts[2].bytes <= REGION.offset_bytes + REGION.bytes);
+    }
+
+    #[test]
+    fn a_random_pass_with_a_map_touches_each_byte_once() {
+        let sizes = Sizes::split(&[(512, 40), (4096, 40), (8192, 20)]).expect("a hundred");
+        let order = Order {
+            sizes: [sizes.clone(), sizes],
+            grid_bytes: [512; 2],
+            has_map: true,
+            ..Order::random(512, Distribution::Uniform)
+        };
+        let mut addresses = Addresses::new(REGION, &order, Stream::new(1, "map"));
+        let mut touched = vec![0_u32; REGION.bytes as usize / 512];
+        let mut sum = 0;
+        while sum < REGION.bytes {
+            let Place { offset_bytes, bytes } = addresses.next_place(sum % 1024 == 0);
+            sum += bytes;
+            let first = (offset_bytes - REGION.offset_bytes) as usize / 512;
+            touched[first..][..bytes as usize / 512].iter_mut().for_each(|count| *count += 1);
+        }
+        assert_eq!(sum, REGION.bytes);
+        assert!(touched.iter().all(|count| *count == 1));
+        // The next pass begins by itself.
+        assert!(addresses.next_place(true).bytes >= 512);
+    }
+
+    #[test]
+    fn reads_and_writes_in_order_each_have_a_place_of_their_own() {
+        let order = Order { sizes: [Sizes::One(512), Sizes::One(1024)], ..Order::sequential(512) };
+        let region = Region { offset_bytes: 0, bytes: 4096 };
+        let mut addresses = Addresses::new(region, &order, Stream::new(1, "ways"));
+        let mut place = |is_read| addresses.next_place(is_read).offset_bytes;
+        let found = [true, true, false, true, false].map(&mut place);
+        assert_eq!(found, [0, 512, 0, 1024, 1024]);
+    }
+
+    #[test]
+    fn strides_leave_parts_out_and_wrap() {
+        let strides = Strides { moved_bytes: 1024, part_bytes: 1024, skip_bytes: 512 };
+        let order = Order { strides: Some(strides), ..Order::sequential(512) };
+        let region = Region { offset_bytes: 0, bytes: 7 * 512 };
+        let mut addresses = Addresses::new(region, &order, Stream::new(1, "strides"));
+        let found: Vec<u64> = (0..9).map(|_| addresses.next_offset() / 512).collect();
+        // The third part holds one block, which is gone over twice before it is left.
+        assert_eq!(found, [0, 1, 3, 4, 6, 6, 0, 1, 3]);
+    }
+
+    #[test]
+    fn a_share_of_random_places_goes_on_in_order_between_them() {
+        let order = Order { random_percent: 50, ..Order::random(4096, Distribution::Uniform) };
+        let mut addresses = Addresses::new(REGION, &order, Stream::new(1, "share"));
+        let places: Vec<u64> = (0..10_000).map(|_| addresses.next_offset()).collect();
+        let in_order = places.windows(2).filter(|pair| pair[1] == pair[0] + 4096).count();
+        assert!(in_order.abs_diff(5_000) < 200, "{in_order}");
     }
 }

@@ -1,18 +1,9 @@
 //! What the processes of a job do.
 
-use crate::{Distribution, Region};
+use crate::{Flow, Order, Region, SteadyState, Verify};
 use page_cache::Mode;
 use process::Class;
 use thiserror::Error;
-
-/// The order of addresses (`rw` of fio, `-L` of ioping).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pattern {
-    /// One block after the other.
-    Sequential,
-    /// Each block drawn at random.
-    Random(Distribution),
-}
 
 /// What makes a process issue its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +19,11 @@ pub enum Pace {
         /// Nanoseconds from one request to the next.
         interval_ns: u64,
     },
+    /// As [`Pace::Rate`], for reads and for writes; a process that is behind with one of them makes it next.
+    RateOfEach {
+        /// Nanoseconds from one read, and from one write, to the next.
+        interval_ns: [u64; 2],
+    },
     /// As [`Pace::Rate`], with intervals drawn from an exponential distribution (`rate_process=poisson`).
     Poisson {
         /// Mean of the nanoseconds from one request to the next.
@@ -35,15 +31,28 @@ pub enum Pace {
     },
 }
 
-/// Requests of a job that have a priority of their own (`cmdprio_percentage`).
+/// Requests of one direction that have a priority of their own (`cmdprio_percentage`, `cmdprio_bssplit`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Urgent {
-    /// Percent of the reads, and of the writes.
-    pub percent: [u32; 2],
+    /// Their size; none for all sizes.
+    pub bytes: Option<u64>,
+    /// Percent of the requests of this size.
+    pub percent: u32,
     /// Their class (`cmdprio_class`).
     pub class: Class,
     /// Their level in it (`cmdprio`).
     pub level: u8,
+}
+
+/// Which processes end when one of a job has ended (`exit_what` of fio).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Those of jobs in the same group.
+    Group,
+    /// Those that run.
+    Running,
+    /// Those that run, and those that would begin later.
+    All,
 }
 
 /// Processes of one kind.
@@ -53,20 +62,32 @@ pub struct Job {
     pub name: String,
     /// Processes that run at the same time.
     pub processes: u32,
-    /// Order of the addresses.
-    pub pattern: Pattern,
-    /// Bytes between the end of a request and the begin of the next one, in sequential order (`rw=read:8k`).
-    pub gap_bytes: i64,
+    /// It begins when all processes of the jobs before it have ended (`stonewall`).
+    pub waits_for_earlier: bool,
+    /// Number that jobs of a group share.
+    pub group: u32,
+    /// Which processes end when one of this job has (`exitall`).
+    pub ends: Option<Ends>,
+    /// Order and sizes of the requests.
+    pub order: Order,
     /// Share of requests that read (`rwmixread`), in percent.
     pub read_percent: u32,
-    /// Bytes of a request (`bs`).
-    pub block_bytes: u64,
     /// Requests under way at one time (`iodepth`); more than 1 is for direct I/O.
     pub iodepth: u32,
     /// What makes the next request come.
     pub pace: Pace,
     /// Requests of each process that are counted, after which it exits; `u64::MAX` if only the time ends it.
     pub requests: u64,
+    /// Bytes of each process that are counted, after which it exits (`io_size`); `u64::MAX` for no such end.
+    pub bytes: u64,
+    /// Times that this is done (`loops`), each from the begin of the region.
+    pub passes: u32,
+    /// What is written is read again.
+    pub verify: Option<Verify>,
+    /// It keeps a ratio of requests with others.
+    pub flow: Option<Flow>,
+    /// It ends when its rate is steady.
+    pub steady: Option<SteadyState>,
     /// Nanoseconds after the ramp at which a process issues no further request (`runtime`); 0 for no such end.
     pub runtime_ns: u64,
     /// Nanoseconds at the beginning whose requests are made, but not counted (`ramp_time`).
@@ -75,8 +96,8 @@ pub struct Job {
     pub start_delay_ns: u64,
     /// Class and level of the processes (`prioclass`, `prio`).
     pub priority: (Class, u8),
-    /// Requests that have another one.
-    pub urgent: Option<Urgent>,
+    /// Reads, and writes, that have another one.
+    pub urgent: [Vec<Urgent>; 2],
     /// How it opens the device.
     pub mode: Mode,
     /// `fsync` after so many writes (`fsync` of fio); 0 for never.
@@ -119,26 +140,37 @@ impl Job {
         if self.processes > PROCESSES_MAX || self.iodepth > PROCESSES_MAX {
             return wrong(format!("processes and iodepth must be at most {PROCESSES_MAX}"));
         }
-        if self.block_bytes == 0 || !self.block_bytes.is_multiple_of(512) {
-            return wrong(format!("bs is {}, but must be a multiple of 512", self.block_bytes));
-        }
         let longest_ns = TIME_MAX_S * 1_000_000_000;
         if [self.runtime_ns, self.ramp_ns, self.start_delay_ns].iter().any(|ns| *ns > longest_ns) {
             return wrong(format!(
                 "runtime, ramp_time and startdelay must be at most {TIME_MAX_S} s, a day"
             ));
         }
-        let levels = [Some(self.priority.1), self.urgent.map(|urgent| urgent.level)];
-        if levels.iter().flatten().any(|level| *level > 7) {
+        if self.priority.1 > 7 || self.urgent.iter().flatten().any(|urgent| urgent.level > 7) {
             return wrong("prio and cmdprio must be 0 to 7".into());
         }
-        if self.urgent.is_some_and(|urgent| urgent.percent.iter().any(|percent| *percent > 100)) {
-            return wrong("cmdprio_percentage must be 0 to 100".into());
+        for way in &self.urgent {
+            let share = |bytes: Option<u64>| {
+                let same = way.iter().filter(|one| one.bytes == bytes);
+                same.fold(0_u32, |sum, one| sum.saturating_add(one.percent))
+            };
+            if way.iter().any(|one| share(one.bytes) > 100) {
+                return wrong("cmdprio_percentage must be 0 to 100, and so must the shares of a size in cmdprio_bssplit".into());
+            }
         }
-        if self.gap_bytes != 0 && !self.gap_bytes.unsigned_abs().is_multiple_of(512) {
-            return wrong("the number behind rw must be a multiple of 512".into());
+        if self.passes == 0 || self.bytes == 0 {
+            return wrong("loops and io_size must be above 0".into());
         }
-        if self.requests == u64::MAX && self.runtime_ns == 0 {
+        if let Some(steady) = self.steady
+            && (steady.window_s < 2 || self.ramp_ns > 0)
+        {
+            return wrong("ss_dur must be at least 2 s, and steadystate takes no ramp_time".into());
+        }
+        if self.flow.is_some_and(|flow| flow.weight == 0) {
+            return wrong("flow must be at least 1".into());
+        }
+        let is_endless = self.requests == u64::MAX && self.bytes == u64::MAX;
+        if is_endless && self.runtime_ns == 0 {
             return wrong("nothing ends it: give requests, runtime or both".into());
         }
         if self.latency_includes_sync && self.fsync_writes == 0 {
@@ -162,18 +194,9 @@ impl Job {
             ));
         }
         let shares = if self.is_private { u64::from(self.processes) } else { 1 };
-        if self.region.bytes / shares < self.block_bytes {
-            return wrong(format!(
-                "a region of {} bytes holds no block of {} bytes for each process",
-                self.region.bytes, self.block_bytes
-            ));
+        match self.order.fault(self.region.bytes / shares) {
+            Some(reason) => wrong(reason),
+            None => Ok(()),
         }
-        if let Pattern::Random(Distribution::Zipf(theta)) = self.pattern
-            // The formula divides by 1 - theta.
-            && !(theta > 0.0 && theta < 1.0)
-        {
-            return wrong(format!("zipf:{theta}: theta must lie between 0 and 1"));
-        }
-        Ok(())
     }
 }

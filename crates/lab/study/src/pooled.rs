@@ -27,15 +27,28 @@ pub(crate) struct Samples {
     pub(crate) requests: Vec<(u64, u32, Sample)>,
     /// What the dies of the device did; of the first repeat only.
     pub(crate) activity: Vec<Activity>,
+    /// Number of each process, when it began to count, when it exited, and when its rate was steady; of the first
+    /// repeat only.
+    pub(crate) processes: Vec<(u32, u64, u64, Option<u64>)>,
 }
 
 /// Names of the tables, and their columns after those of the axes.
-const TABLES: [(&str, &[&str]); 4] = [
+const TABLES: [(&str, &[&str]); TABLES_MAX] = [
     ("pooled", &["metric", "value", "unit"]),
     ("latencies", &["direction", "from_ns", "to_ns", "count"]),
     ("requests", &["start_ns", "pid", "direction", "latency_ns"]),
     ("activity", &["start_ns", "end_ns", "die", "kind"]),
+    PROCESSES,
 ];
+
+/// Tables of a study that asks for all.
+const TABLES_MAX: usize = 5;
+
+/// The table that only a study with `timeline.places` has, as it has columns of its own in the table of requests.
+const PROCESSES: (&str, &[&str]) = ("processes", &["pid", "start_ns", "exit_ns", "steady_ns"]);
+
+/// Columns of requests that only such a study has.
+const PLACES: [&str; 2] = ["offset_bytes", "bytes"];
 
 /// A combination of axis values: runs whose samples wait for the others, and then lines of the tables.
 #[derive(Debug)]
@@ -46,7 +59,7 @@ struct Cell {
     /// Samples of runs that have ended, by the number of the run.
     waiting: Vec<(usize, Arc<Samples>)>,
     /// Lines of each of [`TABLES`] without the axis values.
-    lines: [Arc<str>; 4],
+    lines: [Arc<str>; TABLES_MAX],
 }
 
 /// The cells of a study, in the order in which their first runs stand in the plan.
@@ -58,11 +71,13 @@ pub(crate) struct PooledCells {
     cells: Vec<Cell>,
     /// Places of the cells, by the number of the run.
     places: Vec<usize>,
+    /// Requests have their places, and processes a table.
+    has_places: bool,
 }
 
 impl PooledCells {
-    /// Cells of runs with these axis values.
-    pub(crate) fn new<'a>(axes: impl Iterator<Item = &'a Arc<[String]>>) -> Self {
+    /// Cells of runs with these axis values; `has_places` as `timeline.places` of the study.
+    pub(crate) fn new<'a>(axes: impl Iterator<Item = &'a Arc<[String]>>, has_places: bool) -> Self {
         let (mut cells, mut places): (Vec<Cell>, Vec<usize>) = Default::default();
         // Looked up, not taken from the end: the repeats of extra runs come after other combinations.
         let mut by_axes: BTreeMap<&[String], usize> = BTreeMap::new();
@@ -75,7 +90,7 @@ impl PooledCells {
             cells[place].runs_left += 1;
             places.push(place);
         }
-        Self { cells, places }
+        Self { cells, places, has_places }
     }
 
     /// The run with this number has ended, with or without samples.
@@ -85,39 +100,51 @@ impl PooledCells {
         cell.runs_left -= 1;
         cell.waiting.extend(samples.map(|samples| (run, samples.clone())));
         if cell.runs_left == 0 {
-            cell.pool();
+            cell.pool(self.has_places);
         }
     }
 
     /// The tables: pooled latencies, their distributions, time lines.
     pub(crate) fn tables(mut self, columns: &[String]) -> Vec<Table> {
-        let mut tables = TABLES.map(|(name, own)| Table::new(name, columns, own));
+        // Old digests cover the heads of tables: one that nobody asked for is not there.
+        let wanted = TABLES.iter().filter(|(name, _)| self.has_places || *name != PROCESSES.0);
+        let mut tables: Vec<Table> = wanted
+            .map(|(name, own)| {
+                let more = if self.has_places && *name == "requests" { &PLACES[..] } else { &[] };
+                Table::new(name, columns, &[own, more].concat())
+            })
+            .collect();
         for cell in &mut self.cells {
             // Some of its runs were not finished.
             if !cell.waiting.is_empty() {
-                cell.pool();
+                cell.pool(self.has_places);
             }
             for (table, lines) in tables.iter_mut().zip(&cell.lines) {
                 table.push(cell.axes.clone(), lines.clone());
             }
         }
-        tables.into()
+        tables
     }
 }
 
 impl Cell {
     /// Makes lines of the samples of all runs.
-    fn pool(&mut self) {
+    fn pool(&mut self, has_places: bool) {
         // In the order of the plan, whichever run ended first.
         self.waiting.sort_by_key(|(run, _)| *run);
         let mut latencies: [Latencies; 2] = Default::default();
-        let [mut pooled, mut histogram, mut requests, mut activity]: [String; 4] =
-            Default::default();
+        let [mut pooled, mut histogram, mut requests, mut activity, mut processes]: [String;
+            TABLES_MAX] = Default::default();
         for (_, samples) in self.waiting.drain(..) {
             for (pooled, own) in latencies.iter_mut().zip(&samples.latencies) {
                 pooled.add_packed(own);
             }
-            samples.write_time_lines(&mut requests, &mut activity);
+            samples.write_time_lines(&mut requests, &mut activity, has_places);
+            for (pid, start_ns, exit_ns, steady_ns) in &samples.processes {
+                // 0 for one that was never steady: a time of that is none.
+                let steady_ns = steady_ns.unwrap_or(0);
+                let _ = writeln!(processes, "{pid},{start_ns},{exit_ns},{steady_ns}");
+            }
         }
         for (direction, latencies) in DIRECTIONS.iter().zip(&latencies) {
             for Metric { name, value, unit } in latency_metrics(direction, latencies) {
@@ -128,16 +155,20 @@ impl Cell {
             }
         }
         self.waiting = Vec::new();
-        self.lines = [pooled, histogram, requests, activity].map(Into::into);
+        self.lines = [pooled, histogram, requests, activity, processes].map(Into::into);
     }
 }
 
 impl Samples {
     /// Adds the time lines of the run, which only the first repeat has.
-    fn write_time_lines(&self, requests: &mut String, activity: &mut String) {
+    fn write_time_lines(&self, requests: &mut String, activity: &mut String, has_places: bool) {
         for (start_ns, pid, sample) in &self.requests {
             let direction = DIRECTIONS[usize::from(!sample.is_read)];
-            let _ = writeln!(requests, "{start_ns},{pid},{direction},{}", sample.latency_ns);
+            let _ = write!(requests, "{start_ns},{pid},{direction},{}", sample.latency_ns);
+            if has_places {
+                let _ = write!(requests, ",{},{}", sample.place.offset_bytes, sample.place.bytes);
+            }
+            requests.push('\n');
         }
         for Activity { start_ns, end_ns, die, kind, .. } in &self.activity {
             let kind = match kind {

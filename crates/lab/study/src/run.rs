@@ -55,7 +55,10 @@ impl Collected {
     fn new(work: &Work<'_>) -> Self {
         Self {
             heads: Heads::default(),
-            cells: PooledCells::new(work.runs.iter().map(|run| &run.axes)),
+            cells: PooledCells::new(
+                work.runs.iter().map(|run| &run.axes),
+                work.study.timeline.as_ref().is_some_and(|timeline| timeline.places),
+            ),
             groups: work.groups.iter().map(|_| None).collect(),
         }
     }

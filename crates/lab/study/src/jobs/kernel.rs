@@ -8,7 +8,7 @@ use crate::study_parts::{first_given, refuse};
 use crate::workload::contract::{
     Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind,
 };
-use ::jobs::{Distribution, Pace, Pattern};
+use ::jobs::{Distribution, Order, Pace};
 
 /// Axes that such a study must have, and the values that exist.
 const KERNEL_AXES: [(&str, &[&str]); 3] = [
@@ -109,16 +109,21 @@ fn check_combination(study: &Study, values: &Combination<'_>) -> Result<(), Stud
     let jobs = plan_jobs(study, values, DISK_BYTES, DISK_BYTES)?;
     for (job, spec) in jobs.iter().zip(&study.jobs) {
         let place = format!("job {}", job.name);
-        // The program in the machine draws uniformly and in no other way.
-        let is_uniform =
-            matches!(job.pattern, Pattern::Sequential | Pattern::Random(Distribution::Uniform));
-        let is_plain = is_uniform
+        // The program in the machine has one size, and draws uniformly and in no other way.
+        let bytes = job.order.sizes[0].min_bytes();
+        let mut order = Order::random(bytes, Distribution::Uniform);
+        order.random_percent = if job.order.random_percent == 0 { 0 } else { 100 };
+        let is_plain = job.order == order
             && job.iodepth == 1
             && job.pace == Pace::Closed { think_ns: 0 }
             && job.fsync_writes == 0
-            && (job.gap_bytes, job.start_delay_ns) == (0, 0)
+            && (job.start_delay_ns, job.bytes, job.passes) == (0, u64::MAX, 1)
+            && (job.verify.is_none(), job.flow.is_none(), job.ends.is_none()) == (true, true, true)
+            && !job.waits_for_earlier
+            && job.steady.is_none()
+            && (spec.offset_bytes, spec.size_bytes) == (0, 0)
             && job.priority == (process::Class::BestEffort, process::NORMAL_LEVEL)
-            && job.urgent.is_none()
+            && job.urgent.iter().all(Vec::is_empty)
             && (job.runtime_ns, job.ramp_ns) == (0, 0)
             && spec.requests.is_some()
             && job.is_private
@@ -131,10 +136,9 @@ fn check_combination(study: &Study, values: &Combination<'_>) -> Result<(), Stud
                  the other, at random or in order: name, processes, rw, bs, requests and mode",
             );
         }
-        if !job.block_bytes.is_multiple_of(BLOCK_BYTES) {
+        if !bytes.is_multiple_of(BLOCK_BYTES) {
             let reason = format!(
-                "bs is {}, but must be a multiple of {BLOCK_BYTES}, the block of the disks",
-                job.block_bytes
+                "bs is {bytes}, but must be a multiple of {BLOCK_BYTES}, the block of the disks"
             );
             return wrong(&place, reason);
         }

@@ -46,12 +46,14 @@ impl JobsOutcome {
         // By number of the process where times are equal, so that the table is the same on every machine.
         requests.sort_unstable_by_key(|(start_ns, pid, _)| (*start_ns, *pid));
         let latencies = pooled.map(|latencies| latencies.pack());
+        let processes =
+            reports.iter().map(|one| (one.pid, one.start_ns, one.exit_ns, one.steady_ns)).collect();
         Self {
             end_ns,
             phases: *phases,
             device,
             cancelled_bios: 0,
-            samples: Samples { latencies, requests, activity },
+            samples: Samples { latencies, requests, activity, processes },
             shares: reports.iter().map(ProcessReport::throughput_bytes_per_s).collect(),
             bytes: reports.iter().map(|report| report.bytes).sum(),
             counted_from_ns: reports.iter().map(|report| report.start_ns).min().unwrap_or(0),
@@ -63,6 +65,7 @@ impl JobsOutcome {
     pub(crate) fn cut(mut self, end_ns: u64) -> Self {
         self.samples.requests.retain(|(start_ns, ..)| *start_ns < end_ns);
         self.samples.activity.retain(|activity| activity.start_ns < end_ns);
+        self.samples.processes.retain(|(_, start_ns, ..)| *start_ns < end_ns);
         self
     }
 

@@ -7,6 +7,7 @@ mod phases;
 mod plan;
 mod run;
 pub(crate) mod spec;
+mod words;
 
 pub(crate) use plan::KIND;
 pub use spec::{ExtraRuns, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};

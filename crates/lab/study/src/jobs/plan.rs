@@ -2,6 +2,9 @@
 
 use super::run::{JobsPlan, run_jobs};
 use super::spec::JobSpec;
+use super::words::{
+    Intervals, class_of, intervals_of, order_of, parse_bytes, parse_time_ns, steady_of, urgent_of,
+};
 use crate::StudyError;
 use crate::block_stack::{BlockStack, device_axes};
 use crate::braces::{filled_in, names_in_braces};
@@ -12,8 +15,7 @@ use crate::values::AxisValue;
 use crate::workload::contract::{
     Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind,
 };
-use ::jobs::{Distribution, Job, Pace, Pattern, Region, Urgent, Zones};
-use process::Class;
+use ::jobs::{Ends, Flow, Job, Pace, Region, Verify};
 
 /// Axes that mean something to such a study; all others only fill in the words of jobs.
 const JOBS_AXES: [&str; 3] = ["scheduler", "device", "mechanism"];
@@ -144,7 +146,7 @@ fn job_of(
 ) -> Result<Job, StudyError> {
     let place = format!("job {}", spec.name);
     let filled = |text: &str| filled_in(text, values);
-    let (pattern, read_percent) = pattern_of(spec, &filled(&spec.rw))?;
+    let (order, read_percent) = order_of(spec, &filled(&spec.rw), &filled(&spec.bs))?;
     let thinktime = filled(&spec.thinktime_us.to_string());
     let Ok(thinktime_us) = thinktime.parse::<u64>() else {
         return wrong(&place, format!("thinktime_us is `{thinktime}`, but must be a whole number"));
@@ -159,7 +161,10 @@ fn job_of(
     if spec.runtime.is_some() && runtime_ns == 0 {
         return wrong(&place, "runtime must be above 0; leave it out if only requests end the job");
     }
-    let interval_ns = time_ns("rate_interval", spec.rate_interval.as_ref())?;
+    let intervals = spec.rate_interval.as_ref().map(|given| filled(&given.to_string()));
+    let intervals = intervals
+        .map(|text| intervals_of(&text).or_else(|reason| wrong(&place, reason)))
+        .transpose()?;
     if spec.fsync > 0 && spec.fdatasync > 0 {
         return wrong(&place, "fsync and fdatasync exclude each other: name one of them");
     }
@@ -169,25 +174,33 @@ fn job_of(
     Ok(Job {
         name: spec.name.clone(),
         processes: spec.processes,
-        pattern,
+        order,
         read_percent,
-        block_bytes: parse_bytes(&filled(&spec.bs)).or_else(|reason| wrong(&place, reason))?,
         iodepth: spec.iodepth,
-        pace: pace_of(spec, &place, interval_ns, thinktime_us)?,
-        gap_bytes: spec.gap_bytes,
+        pace: pace_of(spec, &place, intervals, thinktime_us)?,
         start_delay_ns: time_ns("startdelay", spec.startdelay.as_ref())?,
         // `IOPRIO_NORM`: a process of a class without a level has the one in the middle.
         priority: (class_of(&place, spec.prioclass)?, spec.prio.unwrap_or(process::NORMAL_LEVEL)),
-        urgent: match spec.cmdprio_percentage {
-            None => None,
-            Some(percent) => Some(Urgent {
-                percent,
-                class: class_of(&place, spec.cmdprio_class)?,
-                level: spec.cmdprio,
-            }),
-        },
+        urgent: urgent_of(spec)?,
         // The short form makes no job longer.
         requests: quick_requests.unwrap_or(requests).min(requests),
+        bytes: match &spec.io_size {
+            None => u64::MAX,
+            Some(text) => parse_bytes("io_size", text).or_else(|reason| wrong(&place, reason))?,
+        },
+        passes: spec.loops,
+        verify: spec
+            .verify
+            .then_some(Verify { backlog: spec.verify_backlog, batch: spec.verify_backlog_batch }),
+        flow: (spec.flow > 0).then_some(Flow {
+            id: spec.flow_id,
+            weight: spec.flow,
+            sleep_ns: spec.flow_sleep_us.saturating_mul(1000),
+        }),
+        waits_for_earlier: spec.stonewall,
+        group: spec.group,
+        ends: ends_of(spec)?,
+        steady: steady_of(spec)?,
         runtime_ns,
         ramp_ns: time_ns("ramp_time", spec.ramp_time.as_ref())?,
         mode: mode_of(&filled(&spec.mode))?,
@@ -195,8 +208,39 @@ fn job_of(
         // device has no metadata of its own that `fdatasync` could leave out.
         fsync_writes: spec.fsync.max(spec.fdatasync),
         latency_includes_sync: spec.latency_includes_sync,
-        region: region_of(&filled(&spec.region), free_bytes, device_bytes)?,
+        region: part_of(spec, region_of(&filled(&spec.region), free_bytes, device_bytes)?)?,
         is_private: spec.private,
+    })
+}
+
+/// Which processes end when one of the job has.
+fn ends_of(spec: &JobSpec) -> Result<Option<Ends>, StudyError> {
+    Ok(match spec.exit_what.as_deref() {
+        None => None,
+        Some("group") => Some(Ends::Group),
+        Some("stonewall") => Some(Ends::Running),
+        Some("all") => Some(Ends::All),
+        Some(other) => {
+            let known = ["group", "stonewall", "all"];
+            return Err(StudyError::unknown("exit_what", other, known.into_iter()));
+        }
+    })
+}
+
+/// The job's own part of its region.
+fn part_of(spec: &JobSpec, region: Region) -> Result<Region, StudyError> {
+    let end_bytes = spec.offset_bytes.saturating_add(spec.size_bytes);
+    if spec.offset_bytes > 0 && spec.offset_bytes == region.bytes || end_bytes > region.bytes {
+        let reason = format!(
+            "offset_bytes and size_bytes end at byte {end_bytes} of a region of {} bytes",
+            region.bytes
+        );
+        return wrong(&format!("job {}", spec.name), reason);
+    }
+    let rest_bytes = region.bytes - spec.offset_bytes;
+    Ok(Region {
+        offset_bytes: region.offset_bytes + spec.offset_bytes,
+        bytes: if spec.size_bytes > 0 { spec.size_bytes } else { rest_bytes },
     })
 }
 
@@ -204,16 +248,21 @@ fn job_of(
 fn pace_of(
     spec: &JobSpec,
     place: &str,
-    interval_ns: u64,
+    intervals: Option<Intervals>,
     thinktime_us: u64,
 ) -> Result<Pace, StudyError> {
-    if spec.rate_interval.is_some() && (spec.rate_iops.is_some() || interval_ns == 0) {
-        return wrong(place, "rate_interval must be above 0, and excludes rate_iops");
-    }
-    let interval_ns = match spec.rate_iops {
-        Some(0) => return wrong(place, "rate_iops must be at least 1"),
-        Some(rate) => 1_000_000_000 / rate,
-        None => interval_ns,
+    let interval_ns = match (spec.rate_iops, intervals) {
+        (Some(0), _) => return wrong(place, "rate_iops must be at least 1"),
+        (Some(_), Some(_)) => return wrong(place, "rate_interval excludes rate_iops"),
+        (Some(rate), None) => 1_000_000_000 / rate,
+        (None, Some(Intervals::Same(interval_ns))) => interval_ns,
+        (None, Some(Intervals::OfEach(interval_ns))) if spec.rate_process == "linear" => {
+            return Ok(Pace::RateOfEach { interval_ns });
+        }
+        (None, Some(Intervals::OfEach(_))) => {
+            return wrong(place, "rates of reads and of writes apart are linear");
+        }
+        (None, None) => 0,
     };
     match (spec.rate_process.as_str(), interval_ns) {
         ("linear", 0) => Ok(Pace::Closed { think_ns: thinktime_us.saturating_mul(1000) }),
@@ -224,70 +273,6 @@ fn pace_of(
             Err(StudyError::unknown("rate_process", other, ["linear", "poisson"].into_iter()))
         }
     }
-}
-
-/// The class of a number of `ioprio_set(2)`; none is best effort (`include/uapi/linux/ioprio.h`).
-fn class_of(place: &str, number: u8) -> Result<Class, StudyError> {
-    match number {
-        0 | 2 => Ok(Class::BestEffort),
-        1 => Ok(Class::RealTime),
-        3 => Ok(Class::Idle),
-        _ => wrong(place, "prioclass and cmdprio_class must be 0 to 3"),
-    }
-}
-
-/// Shares of `zoned`: percent of requests and of bytes, with a stroke between them. A size that is left out is what
-/// is left.
-fn zones_of(text: &str) -> Option<Zones> {
-    let mut shares = Vec::new();
-    let mut left = 100_u32;
-    for part in text.split(':') {
-        let (requests, bytes) = part.split_once('/').unwrap_or((part, ""));
-        let bytes = if bytes.is_empty() { left } else { bytes.parse().ok()? };
-        left = left.checked_sub(bytes)?;
-        shares.push((requests.parse().ok()?, bytes));
-    }
-    Zones::new(&shares)
-}
-
-/// The order of addresses and the share of reads that `rw` names.
-fn pattern_of(spec: &JobSpec, rw: &str) -> Result<(Pattern, u32), StudyError> {
-    let place = format!("job {}", spec.name);
-    let distribution = match spec.random_distribution.split_once(':') {
-        None if spec.random_distribution == "uniform" => Distribution::Uniform,
-        Some(("zipf", theta)) => match theta.parse() {
-            Ok(theta) => Distribution::Zipf(theta),
-            Err(_) => return wrong(&place, format!("zipf:{theta} needs a number")),
-        },
-        Some(("zoned", shares)) => {
-            let Some(zones) = zones_of(shares) else {
-                let reason = format!(
-                    "zoned:{shares} needs up to {} pairs REQUESTS/BYTES in percent, whose requests are 100 together",
-                    ::jobs::ZONES_MAX
-                );
-                return wrong(&place, reason);
-            };
-            Distribution::Zoned(zones)
-        }
-        _ => {
-            return wrong(
-                &place,
-                "random_distribution is `uniform`, `zipf:theta` or `zoned:REQUESTS/BYTES:...`",
-            );
-        }
-    };
-    Ok(match rw {
-        "read" => (Pattern::Sequential, 100),
-        "write" => (Pattern::Sequential, 0),
-        "rw" | "readwrite" => (Pattern::Sequential, spec.rwmixread),
-        "randread" => (Pattern::Random(distribution), 100),
-        "randwrite" => (Pattern::Random(distribution), 0),
-        "randrw" => (Pattern::Random(distribution), spec.rwmixread),
-        _ => {
-            let known = ["read", "write", "rw", "randread", "randwrite", "randrw"];
-            return Err(StudyError::unknown("rw", rw, known.into_iter()));
-        }
-    })
 }
 
 fn mode_of(name: &str) -> Result<page_cache::Mode, StudyError> {
@@ -341,41 +326,4 @@ fn private_regions(jobs: &[Job]) -> Vec<Region> {
         }
     };
     jobs.iter().enumerate().map(part).collect()
-}
-
-/// Nanoseconds of a time with fio's suffixes; a bare number is seconds, as for `runtime` of fio.
-fn parse_time_ns(key: &str, text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit_ns: u64 = match &text[digits.len()..] {
-        "us" | "usec" => 1_000,
-        "ms" | "msec" => 1_000_000,
-        "" | "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return Err(format!("{key} is `{text}`, but must be a number with us, ms, s, m or h")),
-    };
-    let number: u64 = digits.parse().map_err(|_| {
-        format!("{key} is `{text}`, but must be a whole number with us, ms, s, m or h")
-    })?;
-    number.checked_mul(unit_ns).ok_or_else(|| format!("{key} is `{text}`, which is too long"))
-}
-
-/// Bytes with fio's suffixes: k, m, g, in powers of 1024.
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        _ => return Err(format!("bs is `{text}`, but must be a number with k, m or g")),
-    };
-    let number: u64 = digits
-        .parse()
-        .map_err(|_| format!("bs is `{text}`, but must be a number with k, m or g"))?;
-    // `checked_shl` looks at the shift alone; the way back shows what was lost.
-    number
-        .checked_shl(shift)
-        .filter(|bytes| bytes >> shift == number)
-        .ok_or_else(|| format!("bs is `{text}`, which is too large"))
 }

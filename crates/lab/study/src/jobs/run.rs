@@ -5,7 +5,7 @@ use super::phases::Watch;
 use crate::StudyError;
 use crate::block_stack::{BlockStack, OpenedDevice, run_to_end};
 use crate::workload::contract::RunContext;
-use ::jobs::{Job, start_job};
+use ::jobs::{Job, start_jobs};
 use sim::Simulation;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -39,19 +39,12 @@ pub(super) fn run_jobs(
     let watch = Rc::new(RefCell::new(Watch::default()));
     queue.observe(watch.clone());
     let reports: Rc<RefCell<Vec<_>>> = Rc::default();
-    let mut first_pid = FIRST_PID;
-    let mut handles = Vec::new();
-    for job in &run.jobs {
-        handles.extend(start_job(&sim, &file, &queue, job, first_pid, timeline_ns > 0));
-        first_pid += job.processes;
-    }
+    let records_samples = timeline_ns > 0;
+    let jobs = start_jobs(&sim, &file, &queue, &run.jobs, FIRST_PID, records_samples);
     let (task_sim, task_reports) = (sim.clone(), reports.clone());
     // The cache's threads never end, so the end of the jobs ends the run.
-    sim.spawn_named("end of the jobs", async move {
-        for handle in handles {
-            let report = handle.await;
-            task_reports.borrow_mut().push(report);
-        }
+    sim.spawn_named("end of the run", async move {
+        task_reports.replace(jobs.await);
         task_sim.stop();
     });
     if !run_to_end(&mut simulation, context.stopped) {

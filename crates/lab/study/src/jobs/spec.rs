@@ -63,6 +63,7 @@ const fn default_max_sectors_kb() -> u32 {
 /// A job, in fio's words; `{axis}` in a text is replaced by the value of the axis.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of fio's jobs, by its name")]
 pub struct JobSpec {
     /// Name under which results stand.
     pub name: String,
@@ -73,14 +74,87 @@ pub struct JobSpec {
     /// Share of reads for `rw` and `randrw`, in percent.
     #[serde(default = "half")]
     pub rwmixread: u32,
-    /// Bytes of a request, with fio's suffixes.
+    /// Bytes of a request, with fio's suffixes; or those of reads and of writes, with a comma between them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub bs: String,
+    /// Smallest and largest size, with a stroke between them, instead of `bs`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bsrange: String,
+    /// Sizes and their percent of the requests, `4k/60:64k/40`, instead of `bs`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bssplit: String,
+    /// Random requests begin at multiples of it; without it at those of their smallest size.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub blockalign: String,
+    /// A random pass touches each block once, as fio's do without `norandommap`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub random_map: bool,
+    /// Percent of the requests of a random job at random places; the others follow the one before.
+    #[serde(default = "all_of_them", skip_serializing_if = "is_all_of_them")]
+    pub percentage_random: u32,
     /// Requests that a process has under way.
     #[serde(default = "one")]
     pub iodepth: u32,
     /// Counted requests of each process; may be absent if `runtime` ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
+    /// Bytes that each process moves; may be absent if requests or `runtime` end it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_size: Option<String>,
+    /// Times that each process does its job, from the begin of its region.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub loops: u32,
+    /// What is written is read again, when the job is done with a pass or after `verify_backlog` writes. The
+    /// contents are not compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verify: bool,
+    /// Writes after which they are read; 0 for after a pass.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub verify_backlog: u64,
+    /// Reads at a time; 0 for `verify_backlog`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub verify_backlog_batch: u64,
+    /// The job begins when all processes of the jobs before it have ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stonewall: bool,
+    /// Number that jobs of a group share; for `exit_what`.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub group: u32,
+    /// When a process of the job ends, these end as well: those of the `group`, of all jobs that run (`stonewall`),
+    /// or of `all`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_what: Option<String>,
+    /// Weight of the job's requests against those of other jobs with the same `flow_id`; 0 for none.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub flow: u32,
+    /// Number of the flow.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub flow_id: u32,
+    /// Microseconds that a process sleeps when it is ahead of its flow; 0 to wait for the others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub flow_sleep_us: u64,
+    /// The job ends when its rate is steady: `iops`, `bw`, `iops_slope` or `bw_slope`, a colon, and the limit, in
+    /// percent of the mean with a percent sign.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub steadystate: String,
+    /// Seconds that are looked at together.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub ss_dur_s: u32,
+    /// Seconds at the beginning that are not looked at.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub ss_ramp_s: u32,
+    /// All jobs of the group are looked at together.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ss_of_group: bool,
+    /// Bytes that are moved in a part of the region before the next one begins.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub zonesize: String,
+    /// Bytes of a part; as many as `zonesize` if nothing is said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub zonerange: String,
+    /// Bytes between two parts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub zoneskip: String,
     /// Time after the ramp at which the job ends, with fio's suffixes; a bare number is seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<AxisValue>,
@@ -95,7 +169,8 @@ pub struct JobSpec {
     /// Requests a second of each process; absent for a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_iops: Option<u64>,
-    /// Time from one request of a process to the next, with fio's suffixes; for rates below one a second.
+    /// Time from one request of a process to the next, with fio's suffixes; for rates below one a second. Two times
+    /// with a comma between them are those of reads and of writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_interval: Option<AxisValue>,
     /// `linear`, or `poisson` for intervals from an exponential distribution.
@@ -123,7 +198,11 @@ pub struct JobSpec {
     /// Level of these.
     #[serde(default, skip_serializing_if = "is_no_class")]
     pub cmdprio: u8,
-    /// How places are drawn: `uniform`, `zipf:theta`, or `zoned:REQUESTS/BYTES:...` in percent.
+    /// Priorities by size: `SIZE/PERCENT/CLASS/LEVEL`, with colons between them, reads and writes with a comma.
+    /// Class and level may be left out; then they are `cmdprio_class` and `cmdprio`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cmdprio_bssplit: String,
+    /// How places are drawn: `uniform`, `zipf:theta`, `pareto:h`, or `zoned:REQUESTS/BYTES:...` in percent.
     #[serde(default = "uniform")]
     pub random_distribution: String,
     /// Writes between two calls of `fsync`; 0 for none.
@@ -138,6 +217,12 @@ pub struct JobSpec {
     /// `free` for the bytes left free, `filled` for those before them, `all`.
     #[serde(default = "free")]
     pub region: String,
+    /// Bytes from the begin of the region to the job's own part of it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset_bytes: u64,
+    /// Length of that part; 0 for the rest of the region, which jobs with files of their own share.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub size_bytes: u64,
     /// Each process has a part of the region of its own, as fio's jobs have files of their own.
     #[serde(default = "yes")]
     pub private: bool,
@@ -158,6 +243,25 @@ const fn is_no_gap(bytes: &i64) -> bool {
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 const fn is_no_class(number: &u8) -> bool {
+    *number == 0
+}
+
+const fn all_of_them() -> u32 {
+    100
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+const fn is_all_of_them(percent: &u32) -> bool {
+    *percent == 100
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+const fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+const fn is_nothing(number: &u32) -> bool {
     *number == 0
 }
 
@@ -247,6 +351,9 @@ pub struct QuickForm {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
+    /// The table of requests has where each went and how long it is, and there is a table of processes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub places: bool,
     /// Simulated seconds from the start that are kept.
     #[serde(default = "ten")]
     pub seconds: u32,
