@@ -57,17 +57,18 @@ exit code 2 and one message: file, line, key, reason and suggestion.
   is made, so n is 1.
 - Without `--precondition` every page of the device is written once before the jobs. Files of the
   jobs are at its end.
-- Jobs between two `stonewall` run side by side, on the device as the jobs before left it. Clean pages
-  are dropped from the page cache in between, as fio's `invalidate` does.
-- A random pass takes every block once, as fio's map of blocks does; `norandommap` lets places repeat.
-  The order is not that of fio, whose generator is another.
-- The direction of a mixed job is drawn for each request. Sequential mixed jobs have a position for each
-  direction.
-- A pass in order has the requests of fio's own log (`write_iolog`), byte by byte. Tests compare them.
+- Jobs between two `stonewall` run side by side, on the device as the jobs before left it. Clean
+  pages are dropped from the page cache in between, as fio's `invalidate` does.
+- A random pass takes every block once, as with fio's map of blocks; `norandommap` lets places
+  repeat. The order is not that of fio, whose generator is another.
+- The direction of a mixed job is drawn for each request. Sequential mixed jobs have a position for
+  each direction.
+- A pass in order has the requests of fio's own log (`write_iolog`), byte by byte: tests compare
+  them.
 - `verify` reads again what was written, in fio's order and batches. Contents are not compared: the
   simulated device keeps none.
-- `rate_iops` spaces requests evenly. A late request puts off the later ones, except in mixed jobs, where
-  each direction catches up.
+- `rate_iops` spaces requests evenly. A late request puts off the later ones. In mixed jobs each
+  direction catches up.
 - A rate that ends in a fraction of a microsecond is rounded to whole ones.
 
 ## Simulated time in fio's fields
