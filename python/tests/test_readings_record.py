@@ -38,7 +38,8 @@ def test_a_search_is_large_and_finds_planted_truths(name: str) -> None:
     assert answer["design"]["readings"] >= LEAST_READINGS.get(name, 100)
     assert answer["design"]["least_readings_of_an_option"] >= 5
     assert answer["trust"]["planted"] == {"draws": 20, "found": pytest.approx(20, abs=1)}
-    assert answer["readings"][0]["error"] < min(one["error"] for one in answer["shipped"].values())
+    # Not below it where a study ships the reading that the search found.
+    assert answer["readings"][0]["error"] <= min(one["error"] for one in answer["shipped"].values())
 
 
 def test_published_fit_is_what_the_search_finds() -> None:

@@ -20,7 +20,14 @@ from nandlab.cli import main
 from nandlab.validation import published_times
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-STUDIES = ("android", "ftl-windows", "ftl-windows-lazy", "scheduler-filesystem", "sfq-emmc")
+STUDIES = (
+    "android",
+    "ftl-windows",
+    "ftl-windows-lazy",
+    "row-emmc",
+    "scheduler-filesystem",
+    "sfq-emmc",
+)
 WHOLE = ("ftl-windows", "ftl-windows-lazy")
 
 

@@ -17,7 +17,12 @@ from nandlab.readings.page import RECORDED, page_of
 from nandlab.readings.search import text_of
 from nandlab.study_files import shipped_studies
 
-SEARCHES = (("scheduler-filesystem", "android"), ("ftl-windows",), ("sfq-emmc",))
+SEARCHES = (
+    ("scheduler-filesystem", "android"),
+    ("ftl-windows",),
+    ("sfq-emmc",),
+    ("row-emmc",),
+)
 """Studies that are searched together, for their records and the page."""
 
 ALONE = (("scheduler-filesystem",), ("android",))
