@@ -28,6 +28,7 @@ pub mod predicted_waf;
 mod recovery;
 mod settings;
 mod shared_logs;
+mod superblock;
 mod table;
 mod valid;
 mod work;

@@ -2,7 +2,9 @@
 
 use crate::contract::{Ftl, FtlEntry};
 use crate::settings::{SettingError, Settings};
-use crate::{Flash, bast, dftl, fast, kast, lexar, m_systems, m_systems_anand, mitsubishi, page};
+use crate::{
+    Flash, bast, dftl, fast, kast, lexar, m_systems, m_systems_anand, mitsubishi, page, superblock,
+};
 use nand::{Chip, Geometry};
 
 /// All translation layers, sorted by name.
@@ -16,6 +18,7 @@ pub const FTLS: &[&FtlEntry] = &[
     &m_systems_anand::ENTRY,
     &mitsubishi::ENTRY,
     &page::ENTRY,
+    &superblock::ENTRY,
 ];
 
 /// The layer called `name`.

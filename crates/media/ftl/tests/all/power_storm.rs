@@ -50,6 +50,9 @@ const TIGHT: &[(&str, &[(&str, &str)])] = &[
     ("page", &[("frontier", "hot-cold"), ("low_water", "2")]),
     ("page", &[("cleaning", "fifo"), ("low_water", "2")]),
     ("page", &[("cleaning", "random"), ("low_water", "2")]),
+    ("superblock", &[("data_blocks", "2"), ("update_blocks", "1")]),
+    ("superblock", &[("data_blocks", "3"), ("update_blocks", "2"), ("cached_tables", "0")]),
+    ("superblock", &[("data_blocks", "1"), ("update_blocks", "3"), ("table_entries", "2")]),
 ];
 
 pub(crate) fn trials() -> Vec<Trial> {

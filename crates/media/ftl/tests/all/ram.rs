@@ -27,6 +27,9 @@ const RAM_BYTES: &[(&str, u64)] = &[
     // Half of a block is space for rewrites, so 64 blocks hold the data.
     ("mitsubishi", 2 * 64),
     ("page", 4 * 256),
+    // Two superblocks of 16 + 2 blocks: number, count and a bit a page of each block. Two directories each, of 64
+    // pages. 64 tables of eight pages are cached.
+    ("superblock", 2 * 18 * (2 + 2 + 1) + 4 * 2 * 2 + 2 * 64 * 8),
 ];
 
 pub(crate) fn trials() -> Vec<Trial> {
