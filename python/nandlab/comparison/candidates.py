@@ -27,6 +27,7 @@ _NAMES = {
     "m-systems-anand": "M-Systems ANAND",
     "mitsubishi": "Mitsubishi",
     "page": "page mapping",
+    "sast": "SAST",
     "superblock": "Superblock",
 }
 """File systems and layers as their publications write them."""

@@ -26,6 +26,7 @@ mod page;
 mod page_log;
 pub mod predicted_waf;
 mod recovery;
+mod sast;
 mod settings;
 mod shared_logs;
 mod superblock;

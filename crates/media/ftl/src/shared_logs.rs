@@ -6,7 +6,7 @@
 
 use crate::logical_block::LogicalBlock;
 use crate::merge::{gather, rewrite};
-use crate::recovery::{Scan, discard, drop_unfinished, sort_blocks};
+use crate::recovery::{BlockScan, Scan, discard, drop_unfinished, sort_blocks};
 use crate::{Flash, FtlError, Locations, Table, VirtualPage};
 use nand::Role;
 
@@ -14,8 +14,19 @@ use nand::Role;
 const SEQUENTIAL: Role = Role::SequentialLog;
 
 /// Role of the pages of a full merge before its last; see [`rewrite`]. Shared log blocks have it too, but they never
-/// begin with page 0 of a logical block: their first page is out of place, and a target's is not.
+/// begin with page 0 of a logical block: their first page is out of place, and a target's is not. Where they may begin
+/// so, the first page has another role: see [`role_in_shared_log`].
 const UNFINISHED: Role = Role::Log;
+
+/// Role of a page of a shared log block that may begin with page 0 of a logical block.
+///
+/// Such a first page is at its home offset, so it has the role of a sequential log block: with the other one a rebuild
+/// would take the block for an unfinished merge and erase it, newest pages and all. A block that begins with such a
+/// page and goes on with pages of the other role is a shared log block, and nothing else: see [`is_home`]. One
+/// that has no other page is taken for a sequential log block, which is no loss.
+pub(crate) fn role_in_shared_log(at: VirtualPage, offset: u32) -> Role {
+    if at.page == 0 && offset == 0 { SEQUENTIAL } else { Role::Log }
+}
 
 /// A log block that takes the pages of one logical block in order, from its page 0 on.
 #[derive(Clone, Copy)]
@@ -226,12 +237,8 @@ impl SharedLogs {
         let (mut in_place, mut shared, mut unfinished) = (Vec::new(), Vec::new(), Vec::new());
         for (logical_block, blocks) in sort_blocks(&mut self.flash, &scan, &self.locations, pages)?
         {
-            let is_home = |block: &u32| {
-                let found = &scan.blocks[*block as usize];
-                found.is_in_place(pages)
-                    && (found.has_role(Role::Data) || found.has_role(SEQUENTIAL))
-            };
-            let (homes, others): (Vec<u32>, Vec<u32>) = blocks.into_iter().partition(is_home);
+            let (homes, others): (Vec<u32>, Vec<u32>) =
+                blocks.into_iter().partition(|block| is_home(&scan.blocks[*block as usize], pages));
             shared.extend(others);
             match self.adopt(logical_block, &homes, &scan)? {
                 Adopted::Whole => {}
@@ -320,6 +327,17 @@ impl SharedLogs {
         let owners = self.live_logical_blocks(block);
         owners.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// True for a data block and for a sequential log block, by what a scan shows of it.
+fn is_home(found: &BlockScan, pages: u32) -> bool {
+    // Page 0 of a data block is written when no log has a page 0, or copied, and a sequential log block has no page
+    // of a shared one.
+    let begins_as_sequential =
+        found.tags().next().is_some_and(|(page, tag)| page == 0 && tag.role() == SEQUENTIAL);
+    let is_shared = begins_as_sequential && found.has_role(Role::Log);
+    let has_home_role = found.has_role(Role::Data) || found.has_role(SEQUENTIAL);
+    found.is_in_place(pages) && has_home_role && !is_shared
 }
 
 /// What became of the blocks in place of one logical block.

@@ -3,7 +3,8 @@
 use crate::contract::{Ftl, FtlEntry};
 use crate::settings::{SettingError, Settings};
 use crate::{
-    Flash, bast, dftl, fast, kast, lexar, m_systems, m_systems_anand, mitsubishi, page, superblock,
+    Flash, bast, dftl, fast, kast, lexar, m_systems, m_systems_anand, mitsubishi, page, sast,
+    superblock,
 };
 use nand::{Chip, Geometry};
 
@@ -18,6 +19,7 @@ pub const FTLS: &[&FtlEntry] = &[
     &m_systems_anand::ENTRY,
     &mitsubishi::ENTRY,
     &page::ENTRY,
+    &sast::ENTRY,
     &superblock::ENTRY,
 ];
 

@@ -27,6 +27,8 @@ const RAM_BYTES: &[(&str, u64)] = &[
     // Half of a block is space for rewrites, so 64 blocks hold the data.
     ("mitsubishi", 2 * 64),
     ("page", 4 * 256),
+    // The block map, a page map of four log blocks, and which of eight groups has which of them.
+    ("sast", 2 * 32 + 4 * 4 * 8 + 2 * (8 + 4)),
     // Two superblocks of 16 + 2 blocks: number, count and a bit a page of each block. Two directories each, of 64
     // pages. 64 tables of eight pages are cached.
     ("superblock", 2 * 18 * (2 + 2 + 1) + 4 * 2 * 2 + 2 * 64 * 8),
