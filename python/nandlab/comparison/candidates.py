@@ -22,6 +22,7 @@ _NAMES = {
     "dftl": "DFTL",
     "fast": "FAST",
     "kast": "KAST",
+    "last": "LAST",
     "lexar": "Lexar",
     "m-systems": "M-Systems",
     "m-systems-anand": "M-Systems ANAND",

@@ -117,22 +117,7 @@ pub trait Ftl: Send {
     /// # Errors
     /// As [`Ftl::write`]; what `pages` says is then worthless.
     fn write_measured(&mut self, first: u32, pages: &mut [PageWork]) -> Result<(), FtlError> {
-        let mut before = Work::of(self.flash().chip());
-        for (page, lpn) in pages.iter_mut().zip(first..) {
-            self.write(lpn, None)?;
-            let after = Work::of(self.flash().chip());
-            // Copies of cleaning and merges are in the difference; the page's own program is
-            // separated below.
-            page.total = after - before;
-            // One program in all: it was the page's own.
-            page.own_program_ns = if page.total.counters.page_programs == 1 {
-                page.total.program_ns
-            } else {
-                self.locate(lpn).map_or(0, |at| program_array_ns(self.flash().chip(), at.page))
-            };
-            before = after;
-        }
-        Ok(())
+        measure_writes(self, first, pages)
     }
 
     /// Writes up to an array page of logical pages by one program, and says what the chip did for them.
@@ -178,6 +163,30 @@ pub trait Ftl: Send {
         let _ = free_target;
         Ok(CleanStep::Idle)
     }
+}
+
+/// [`Ftl::write_measured`] page by page, for layers that have more to do around it.
+pub(crate) fn measure_writes<F: Ftl + ?Sized>(
+    ftl: &mut F,
+    first: u32,
+    pages: &mut [PageWork],
+) -> Result<(), FtlError> {
+    let mut before = Work::of(ftl.flash().chip());
+    for (page, lpn) in pages.iter_mut().zip(first..) {
+        ftl.write(lpn, None)?;
+        let after = Work::of(ftl.flash().chip());
+        // Copies of cleaning and merges are in the difference; the page's own program is
+        // separated below.
+        page.total = after - before;
+        // One program in all: it was the page's own.
+        page.own_program_ns = if page.total.counters.page_programs == 1 {
+            page.total.program_ns
+        } else {
+            ftl.locate(lpn).map_or(0, |at| program_array_ns(ftl.flash().chip(), at.page))
+        };
+        before = after;
+    }
+    Ok(())
 }
 
 /// The four methods of [`Ftl`] that every layer with a field `flash` writes alike.

@@ -15,6 +15,7 @@ mod fast;
 mod flash;
 mod free;
 mod kast;
+mod last;
 mod lexar;
 mod locations;
 mod logical_block;

@@ -3,7 +3,7 @@
 use crate::contract::{Ftl, FtlEntry};
 use crate::settings::{SettingError, Settings};
 use crate::{
-    Flash, bast, dftl, fast, kast, lexar, m_systems, m_systems_anand, mitsubishi, page, sast,
+    Flash, bast, dftl, fast, kast, last, lexar, m_systems, m_systems_anand, mitsubishi, page, sast,
     superblock,
 };
 use nand::{Chip, Geometry};
@@ -14,6 +14,7 @@ pub const FTLS: &[&FtlEntry] = &[
     &dftl::ENTRY,
     &fast::ENTRY,
     &kast::ENTRY,
+    &last::ENTRY,
     &lexar::ENTRY,
     &m_systems::ENTRY,
     &m_systems_anand::ENTRY,

@@ -1,5 +1,7 @@
 //! Golden scenarios: what every single operation of a list costs, from the data files in `golden/`.
 //!
+//! `W4` writes page 4, `W4-7` four pages as one request, `R4` reads, `T4` trims.
+//!
 //! The scenarios run on a chip that stores data; every read and a last pass over all pages check
 //! the bytes.
 
@@ -99,6 +101,10 @@ fn run(scenario: &Scenario) -> Result<(), String> {
 
 fn perform(ftl: &mut dyn Ftl, operation: &str, versions: &mut [u32]) -> Result<(), String> {
     let (kind, lpn) = operation.split_at(1);
+    if let Some((first, last)) = lpn.split_once('-') {
+        return write_range(ftl, kind, (first, last), versions)
+            .ok_or_else(|| format!("`{operation}` is no operation"))?;
+    }
     let lpn: u32 = lpn.parse().map_err(|_| format!("`{operation}` is no operation"))?;
     let version = &mut versions[lpn as usize];
     match kind {
@@ -116,10 +122,29 @@ fn perform(ftl: &mut dyn Ftl, operation: &str, versions: &mut [u32]) -> Result<(
     }
 }
 
+/// What stands for the version of a page that was programmed without data: all its bits stay ones. The next version
+/// is one more.
+const NO_DATA: u32 = 1 << 31;
+
+/// `W4-7`: pages 4 to 7 as one request, which has no data.
+fn write_range(
+    ftl: &mut dyn Ftl,
+    kind: &str,
+    (first, last): (&str, &str),
+    versions: &mut [u32],
+) -> Option<Result<(), String>> {
+    let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+    let pages = versions.get_mut(first as usize..=last as usize).filter(|_| kind == "W")?;
+    pages.fill(NO_DATA);
+    let outcome = ftl.write_pages(first..last + 1);
+    Some(outcome.map_err(|error| format!("{kind}{first}-{last}: {error}")))
+}
+
 fn check(ftl: &mut dyn Ftl, lpn: u32, version: u32) -> Result<(), String> {
     let mut bytes = [0xaa; PAGE_BYTES];
     ftl.read(lpn, Some(&mut bytes)).map_err(|error| format!("R{lpn}: {error}"))?;
-    if bytes == page_bytes(lpn, version) {
+    let expected = if version == NO_DATA { [0xff; PAGE_BYTES] } else { page_bytes(lpn, version) };
+    if bytes == expected {
         Ok(())
     } else {
         Err(format!("page {lpn} does not hold version {version}"))

@@ -9,6 +9,7 @@ mod parts_of_pages;
 mod power_storm;
 mod prepared_media;
 mod ram;
+mod requests;
 mod support;
 mod wear;
 mod write_amplification;
@@ -22,6 +23,7 @@ fn main() {
         ("power_storm", power_storm::trials()),
         ("prepared_media", prepared_media::trials()),
         ("ram", ram::trials()),
+        ("requests", requests::trials()),
         ("wear", wear::trials()),
         ("write_amplification", write_amplification::trials()),
     ];

@@ -40,6 +40,17 @@ const TIGHT: &[(&str, &[(&str, &str)])] = &[
     ("fast", &[("log_blocks", "4")]),
     ("kast", &[("log_blocks", "2"), ("sequential_log_blocks", "1"), ("associativity", "1")]),
     ("kast", &[("log_blocks", "4"), ("associativity", "2")]),
+    ("last", &[("log_blocks", "2"), ("sequential_log_blocks", "1")]),
+    (
+        "last",
+        &[
+            ("log_blocks", "3"),
+            ("sequential_log_blocks", "1"),
+            ("sequential_request_pages", "1"),
+            ("hot_log_percent", "50"),
+        ],
+    ),
+    ("last", &[("log_blocks", "4"), ("sequential_log_blocks", "1"), ("hot_window_programs", "6")]),
     ("lexar", &[("moved_blocks", "1"), ("consolidation", "fill"), ("switch", "false")]),
     ("lexar", &[("moved_blocks", "2"), ("moved_eviction", "full"), ("switch", "false")]),
     ("m-systems", &[("fold_switch", "false"), ("scan", "all")]),

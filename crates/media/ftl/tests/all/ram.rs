@@ -18,6 +18,8 @@ const RAM_BYTES: &[(&str, u64)] = &[
     ("fast", 2 * 32 + 4 * 3 * 8 + 6),
     // The block map, a page map of two random logs, and two sequential logs with owner and length.
     ("kast", 2 * 32 + 4 * 2 * 8 + 6 * 2),
+    // The block map, a page map of two random logs, and two sequential logs with owner and length.
+    ("last", 2 * 32 + 4 * 2 * 8 + 6 * 2),
     // Original and moved block, and a bit a page.
     ("lexar", 32 * (2 + 2 + 1)),
     // Primary and replacement block.
