@@ -285,14 +285,19 @@ impl Ftl for Last {
 mod tests {
     use super::{ENTRY, Last};
     use crate::work::PageWork;
-    use crate::{Flash, Ftl, Settings, Value};
-    use nand::{Chip, FaultSettings, Role, Storage, find_part};
+    use crate::{Flash, Ftl, FtlError, Settings, Value};
+    use nand::{Chip, CutPoint, FaultSettings, Role, Storage, find_part};
     use std::collections::BTreeMap;
 
     /// Eight logical blocks of four pages, all written; requests from three pages on are long.
     fn layer() -> Last {
+        layer_with(5, 3)
+    }
+
+    /// The same with so many log blocks, one of them sequential, and spare blocks beside data and logs.
+    fn layer_with(log_blocks: u32, spare_blocks: u32) -> Last {
         let numbers = [
-            ("log_blocks", 5),
+            ("log_blocks", i64::from(log_blocks)),
             ("sequential_log_blocks", 1),
             ("sequential_request_pages", 3),
             ("hot_log_percent", 50),
@@ -303,7 +308,7 @@ mod tests {
             .collect();
         let settings = Settings::new(ENTRY.parameters, &given).expect("known settings");
         let mut part = find_part("published-small-block").expect("in the catalogue");
-        (part.geometry.pages_per_block, part.geometry.blocks) = (4, 16);
+        (part.geometry.pages_per_block, part.geometry.blocks) = (4, 8 + log_blocks + spare_blocks);
         let chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
         let mut layer = Last::new(Flash::new(chip, &settings), 32, &settings);
         layer.write_pages(0..32).expect("a healthy chip");
@@ -373,5 +378,28 @@ mod tests {
         // Ten hot log blocks were taken.
         assert_eq!((counters.page_reads, counters.erases), (0, 9));
         assert_eq!(layer.flash().free_blocks(), free - 1);
+    }
+
+    /// A hot log block dies with a write, and a cut comes before its erase: a page of it that was trimmed is the newest
+    /// again. So there is a log block too many, and to empty one takes the second block beyond data and logs.
+    #[test]
+    fn a_log_block_that_a_cut_brings_back_is_merged() {
+        let after_cut = |spare_blocks: u32| {
+            let mut layer = layer_with(3, spare_blocks);
+            // A sequential log block, a cold one full of pages that live, and a hot one with pages 1 and 5.
+            layer.write_pages(16..19).expect("a healthy chip");
+            for lpn in [1, 5, 9, 13, 1, 5, 1, 1] {
+                layer.write(lpn, None).expect("a healthy chip");
+            }
+            layer.trim(5).expect("a healthy chip");
+            // The program, and then the erase.
+            layer.flash_mut().chip_mut().cut_power_after(1, CutPoint::Before);
+            layer.write(1, None).expect_err("the power fails");
+            layer.flash_mut().chip_mut().power_on();
+            layer.rebuild().map(|()| layer)
+        };
+        let layer = after_cut(2).expect("a free block for the merge");
+        assert_eq!((layer.hot.len(), layer.cold.len()), (1, 1));
+        assert_eq!(after_cut(1).err(), Some(FtlError::NoFreeBlock));
     }
 }
