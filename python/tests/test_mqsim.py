@@ -120,9 +120,116 @@ def test_more_writes_than_an_empty_device_takes_clean_or_are_told(files: Files) 
     longest = _writes(files, "false", Total_Requests_To_Generate=7_900)
     assert longest.rows[0]["Max_Device_Response_Time"] > 2_000
     assert not longest.answer["scenarios"][0]["notes"]
-    told = _writes(files, "false", Stop_Time=2_000_000_000).answer["scenarios"][0]
+    # With reads all pages are there from the begin, so that a time may hold too many writes.
+    keys = {"Stop_Time": 2_000_000_000, "Read_Percentage": 5}
+    told = _writes(files, "false", **keys).answer["scenarios"][0]
     assert told["flows"][0]["Write_Request_Count"] > 7_808
     assert any("empty device cleans after 7,808" in note for note in told["notes"])
+
+
+# --- what a chip, a page and a cache of MQSim are ----------------------------------------------
+
+
+def test_dies_and_planes_of_a_chip_take_turns(files: Files) -> None:
+    def rate(**flash: Any) -> float:
+        flow = {"Average_No_of_Reqs_in_Queue": 64, "Die_IDs": "0,1", "Plane_IDs": "0,1"}
+        if flash["Die_No_Per_Chip"] == 1:
+            flow |= {"Die_IDs": "0", "Plane_IDs": "0"}
+        files.write(flash=flash, flows=[(SYNTHETIC, flow)])
+        found: float = files.run().rows[0]["IOPS"]
+        return found
+
+    one = rate(Die_No_Per_Chip=1, Plane_No_Per_Die=1, Block_No_Per_Plane=256)
+    four = rate(Die_No_Per_Chip=2, Plane_No_Per_Die=2, Block_No_Per_Plane=64)
+    assert four == pytest.approx(one, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("keys", "moved"),
+    [
+        ({"Address_Alignment_Unit": 16}, 4_096),
+        ({"Address_Alignment_Unit": 8}, 8_192),
+        ({"Address_Alignment_Unit": 16, "Generated_Aligned_Addresses": "false"}, 8_192),
+        ({"Address_Alignment_Unit": 16, "Average_Request_Size": 12}, 8_192),
+        ({"Address_Alignment_Unit": 16, "Average_Request_Size": 16}, 8_192),
+    ],
+)
+def test_what_no_request_asks_for_is_not_moved(files: Files, keys: Keys, moved: int) -> None:
+    flow = {"Average_No_of_Reqs_in_Queue": 1, "Total_Requests_To_Generate": 100, **keys}
+    files.write(flash={"Page_Capacity": 8_192}, flows=[(SYNTHETIC, flow)])
+    (row,) = files.run().rows
+    sectors = keys.get("Average_Request_Size", 8)
+    least_us = (50_000 + moved * 3 + sectors * 512 / 4) / 1_000
+    # A request of six kilobytes may lie on two pages.
+    assert row["Min_Device_Response_Time"] == pytest.approx(least_us, abs=2)
+
+
+def test_writes_of_the_begins_of_pages_read_nothing_first(files: Files) -> None:
+    flow = {"Read_Percentage": 0, "Average_No_of_Reqs_in_Queue": 1, "Address_Alignment_Unit": 16}
+    files.write(flash={"Page_Capacity": 8_192}, flows=[(SYNTHETIC, flow)])
+    (row,) = files.run().rows
+    # 300,000 ns of the program, and half a page on the channel.
+    assert row["Max_Device_Response_Time"] == pytest.approx(300 + 12.3 + 1.0, abs=0.1)
+
+
+def test_a_device_that_is_not_preconditioned_is_empty_for_writes(files: Files) -> None:
+    device = _writes(files, "false").answer["scenarios"][0]["device"]
+    assert (device["page_programs"], device["cleaned_blocks"]) == (400, 0)
+    device = _writes(files, "true").answer["scenarios"][0]["device"]
+    assert device["page_programs"] > 400
+
+
+def _settings(files: Files, **sections: Any) -> Any:
+    files.write(**sections)
+    (flows,) = read_workload_file(files.workload)
+    return scenario_of(1, read_device_file(files.device), flows).settings
+
+
+def test_the_cache_holds_a_page_of_each_plane_at_most(files: Files) -> None:
+    flash = {"Die_No_Per_Chip": 2, "Plane_No_Per_Die": 2}
+    cached = [(SYNTHETIC, {"Device_Level_Data_Caching_Mode": "WRITE_CACHE"})]
+    sections = {"flash": flash, "flows": cached}
+    # 2 channels of 2 chips of 4 planes.
+    assert _settings(files, **sections)["cache.bytes"] == 16 * 4_096
+    small = {"Data_Cache_Capacity": 20_000}
+    assert _settings(files, device=small, **sections)["cache.bytes"] == 20_000
+
+
+def test_a_hot_region_gets_all_but_its_share(files: Files) -> None:
+    files.flow(Address_Distribution="RANDOM_HOTCOLD", Percentage_of_Hot_Region=10)
+    assert 'random_distribution = "zoned:90/10:10/90"' in _plan(files)[1]
+    assert files.run().rows[0]["Request_Count"] == 2_000
+
+
+def test_a_read_whose_entry_is_not_cached_reads_the_table_first(files: Files) -> None:
+    def mean(**device: Any) -> float:
+        files.write(device=device, flows=[(SYNTHETIC, {"Average_No_of_Reqs_in_Queue": 1})])
+        found: float = files.run().rows[0]["Device_Response_Time"]
+        return found
+
+    whole = mean(Ideal_Mapping_Table="true")
+    # 50 us of the array and 12.3 us of the channel once more, where the cache holds next to none.
+    few = mean(Ideal_Mapping_Table="false", CMT_Capacity=64)
+    assert few - whole == pytest.approx(50 + 12.3, rel=0.1)
+    # What was written first is still in a large one.
+    assert mean(Ideal_Mapping_Table="false", CMT_Capacity=2**20) == whole
+
+
+def test_the_table_is_cached_only_where_nothing_is_cleaned(files: Files) -> None:
+    def layer(device: Keys, **flow: Any) -> Any:
+        keys = {"Ideal_Mapping_Table": "false", **device}
+        found = _settings(files, device=keys, flows=[(SYNTHETIC, flow)])
+        return found.get("flash.ftl", "page")
+
+    writes = {"Read_Percentage": 0, "Total_Requests_To_Generate": 1_000}
+    assert layer({}) == layer({}, **writes) == "dftl"
+    assert layer({"Enabled_Preconditioning": "true"}) == "page"
+    assert layer({}, **{**writes, "Total_Requests_To_Generate": 9_000}) == "page"
+    # So long that the chips could program more than the device has.
+    assert layer({}, **writes, Stop_Time=10**9) == "page"
+    assert layer({}, Stop_Time=10**9) == "dftl"
+    # No block is left for the table.
+    assert layer({"Overprovisioning_Ratio": "0.01"}, Working_Set_Percentage=100) == "page"
 
 
 # --- traces -----------------------------------------------------------------------------------
@@ -203,7 +310,7 @@ def test_the_answer_names_what_is_approximated_and_ignored(files: Files) -> None
     )
     found = {(row["key"], row["fate"]) for row in files.run().answer["unlike"]}
     assert found == {
-        ("CMT_Capacity", "ignored"),
+        ("CMT_Capacity", "approximated"),
         ("Channel_Transfer_Rate", "approximated"),
         ("Enabled_Preconditioning", "approximated"),
         ("Ideal_Mapping_Table", "approximated"),
@@ -227,6 +334,23 @@ def test_the_command_prints_what_ran_and_the_table_of_keys(
     assert main(["mqsim", *files.paths, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)["result"]
     assert answer["scenarios"][0]["flows"][0]["Request_Count"] == 2_000
+
+
+@pytest.mark.parametrize(
+    ("device", "flow", "says"),
+    [
+        ({}, {}, "written once, cleaning greedy, layer page, cache"),
+        ({}, {"Read_Percentage": 0}, "offered and empty, cleaning"),
+        ({"Enabled_Preconditioning": "true"}, {}, "full, then rewritten twice at random, clean"),
+        ({"Ideal_Mapping_Table": "false"}, {}, "cleaning greedy, layer dftl, cache"),
+    ],
+)
+def test_the_command_says_what_the_device_held(
+    files: Files, capsys: pytest.CaptureFixture[str], device: Keys, flow: Keys, says: str
+) -> None:
+    files.write(device=device, flows=[(SYNTHETIC, flow)])
+    assert main(["mqsim", *files.paths]) == 0
+    assert says in capsys.readouterr().out
 
 
 def test_priorities_are_named_only_where_flows_differ(files: Files) -> None:
@@ -279,6 +403,8 @@ def _written(files: Files, key: Key, value: Any) -> None:
         device["Static_Wearleveling_Enabled"] = "false"
     if key.name == "Device_Level_Data_Caching_Mode":
         flow = {}
+    if key.name == "Percentage_of_Hot_Region":
+        flow |= {"Address_Distribution": "RANDOM_HOTCOLD", key.name: 30}
     group = {DEVICE: device, FLASH: flash, HOST: host}.get(key.section, flow)
     if value is not None:
         group[key.name] = value
@@ -383,7 +509,7 @@ DEVICE_FAULTS: list[tuple[Keys, str]] = [
     ({"host": {"PCIe_Lane_Bandwidth": "1e400"}}, "`PCIe_Lane_Bandwidth` is `1e400`"),
 ]
 FLOW_FAULTS: list[tuple[Keys, str]] = [
-    ({"Address_Distribution": "RANDOM_HOTCOLD"}, "= RANDOM_HOTCOLD: nandlab's jobs"),
+    ({"Address_Distribution": "RANDOM_HOTCOLD"}, "`Percentage_of_Hot_Region` is 0, but RANDOM"),
     ({"Total_Requests_To_Generate": 10**12}, "1,000,000,000,000 requests of the scenario"),
     ({"Total_Requests_To_Generate": 0}, "nothing ends the flow"),
     ({"Stop_Time": 10**18}, "`Stop_Time` is longer than a day"),

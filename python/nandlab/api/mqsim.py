@@ -107,6 +107,7 @@ def _asked(scenario: "Scenario") -> dict[str, Any]:
         "page_bytes": scenario.shape.page_bytes,
         "pages_per_block": scenario.shape.pages_per_block,
         "filled_first": scenario.preconditioned,
+        "starts_empty": scenario.is_empty,
         "settings": settings,
         "part": scenario.part,
         "seed": scenario.seed,

@@ -67,11 +67,15 @@ def _conditions(scenario: Mapping[str, Any]) -> str:
     settings = scenario["settings"]
     is_replay = scenario["runs_as"] == "replay"
     what = "trace" if is_replay else counted(len(scenario["flows"]), "synthetic flow")
-    state = "full, then rewritten twice at random" if scenario["filled_first"] else "written once"
+    state = "empty" if scenario["starts_empty"] else "written once"
+    if scenario["filled_first"]:
+        state = "full, then rewritten twice at random"
+    # The layer with a cached map has one policy.
+    cleaning = settings.get("flash.settings.cleaning", "greedy")
     return (
         f"Scenario {scenario['scenario']}: {what}; {counted(scenario['dies'], 'die')} on "
         f"{counted(settings['flash.channels'], 'channel')}, pages of {scenario['page_bytes']:,} "
         f"bytes, {settings['flash.capacity_bytes']:,} bytes offered and {state}, cleaning "
-        f"{settings['flash.settings.cleaning']}, cache {settings['cache.bytes']:,} bytes, "
-        f"seed {scenario['seed']}"
+        f"{cleaning}, layer {settings.get('flash.ftl', 'page')}, "
+        f"cache {settings['cache.bytes']:,} bytes, seed {scenario['seed']}"
     )

@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil, log2
 from typing import Any
 
 from nandlab.errors import NandlabError
+from nandlab.mqsim_files.key import SYNTHETIC
 from nandlab.mqsim_files.sections import DeviceFile, Section
 
 PART_FILE = "part.toml"
 """Name of the part file beside the device file."""
+
+_SECTOR_BYTES = 512
 
 _OOB_BYTES_MIN = 64
 """The layer keeps its own bytes in the spare area; 64 are enough for every layer."""
@@ -17,8 +21,8 @@ _OOB_BYTES_MIN = 64
 _EXECUTES_MAX = 1_024
 """Most commands that a device of nandlab works on."""
 
-_DIES_MAX = 64
-"""Most channels, and most dies of a channel, of a device of nandlab."""
+_MAP_BLOCKS = 3
+"""Free blocks at which the layer `dftl` cleans at the earliest, and blocks that it keeps beside."""
 
 _PAGES_MAX = 1 << 28
 """Pages of all dies: the tables of the layer take about 16 bytes for each, 4 GiB here."""
@@ -39,9 +43,13 @@ class Shape:
 
     channels: int
     dies_per_channel: int
+    """Chips of a channel: the next command to a chip of MQSim waits for the one before."""
     blocks: int
+    """Blocks of a chip, in all its dies and planes."""
     pages_per_block: int
     page_bytes: int
+    """Bytes of a page that requests move: its first ones, if they ask for no others."""
+    page_capacity_bytes: int
     logical_pages: int
     """Pages that the host sees: those of all dies without the spare ones."""
 
@@ -57,15 +65,12 @@ def shape_of(file: DeviceFile, flows: Sequence[Section]) -> Shape:
     ):
         counts.append(_listed(flows, name, key, section.count(key)))
     channels, chips, dies, planes = counts
-    if chips * dies > _DIES_MAX:
-        raise file.device.refuse(
-            "Chip_No_Per_Channel",
-            f"times `Die_No_Per_Chip` is {chips * dies}, but a channel here has at most "
-            f"{_DIES_MAX} dies",
-        )
-    blocks = file.flash.count("Block_No_Per_Plane") * planes
+    # `service_read_transaction` and its siblings of MQSim's schedulers send nothing to a chip that
+    # is not idle, and `issue_command_to_chip` returns after one die. So dies of a chip take turns,
+    # and a die here stands for a chip.
+    blocks = file.flash.count("Block_No_Per_Plane") * planes * dies
     pages_per_block = file.flash.count("Page_No_Per_Block")
-    pages = channels * chips * dies * blocks * pages_per_block
+    pages = channels * chips * blocks * pages_per_block
     if pages > _PAGES_MAX:
         raise file.flash.refuse(
             "Block_No_Per_Plane",
@@ -78,10 +83,31 @@ def shape_of(file: DeviceFile, flows: Sequence[Section]) -> Shape:
             "must lie between 0.01 and 0.9: with less no block could be cleaned",
         )
     logical = int(pages * (1 - spare))
-    page_bytes = file.flash.count("Page_Capacity")
-    if page_bytes % 512:
-        raise file.flash.refuse("Page_Capacity", f"is {page_bytes}, but takes a multiple of 512")
-    return Shape(channels, chips * dies, blocks, pages_per_block, page_bytes, logical)
+    capacity = file.flash.count("Page_Capacity")
+    if capacity % _SECTOR_BYTES:
+        raise file.flash.refuse("Page_Capacity", f"is {capacity}, but takes a multiple of 512")
+    page_bytes = _moved_bytes(capacity, flows)
+    return Shape(channels, chips, blocks, pages_per_block, page_bytes, capacity, logical)
+
+
+def _moved_bytes(capacity: int, flows: Sequence[Section]) -> int:
+    """Bytes of a page that requests move: all, unless each request is the begin of a page.
+
+    MQSim sends the sectors of a request over the channel, and keeps track of those that were ever
+    written: where requests never ask for the rest of a page, it is neither moved nor read before a
+    write. So pages of the size of the requests stand for such a device, as many of them.
+    """
+    sizes = set()
+    for flow in flows:
+        if flow.name != SYNTHETIC or not flow.is_on("Generated_Aligned_Addresses"):
+            return capacity
+        unit_bytes = flow.count("Address_Alignment_Unit") * _SECTOR_BYTES
+        if unit_bytes == 0 or unit_bytes % capacity:
+            return capacity
+        sizes.add(flow.count("Average_Request_Size") * _SECTOR_BYTES)
+    smallest = min(sizes)
+    # Requests of several sizes, or such as do not divide a page, would cross the ends of pages.
+    return smallest if len(sizes) == 1 and capacity % smallest == 0 else capacity
 
 
 def _listed(flows: Sequence[Section], name: str, key: str, count: int) -> int:
@@ -99,10 +125,12 @@ def _listed(flows: Sequence[Section], name: str, key: str, count: int) -> int:
     return len(first)
 
 
-def part_text(file: DeviceFile) -> str:
-    """The part file. Nothing fails: MQSim has no errors of the medium."""
+def part_text(file: DeviceFile, page_bytes: int) -> str:
+    """The part file. Nothing fails: MQSim has no errors of the medium.
+
+    `page_bytes` are those of a page that requests move.
+    """
     flash = file.flash
-    page_bytes = flash.count("Page_Capacity")
     oob_bytes = max(flash.count("Page_Metadat_Capacity"), _OOB_BYTES_MIN)
     # MQSim moves two units in twice a time that is cut to whole nanoseconds, and no spare bytes.
     byte_ps = 1_000 // file.device.count("Channel_Transfer_Rate") * 1_000
@@ -179,7 +207,7 @@ def settings_of(
         "flash.settings.low_water": _low_water(device, shape, capacity_bytes),
         "flash.settings.wear_leveling": wear_leveling,
         "flash.settings.wear_threshold": device.count("Static_Wearleveling_Threshold"),
-        "cache.bytes": _cache_bytes(file, flows),
+        "cache.bytes": _cache_bytes(file, flows, shape),
         "cleaning.background": False,
         "cleaning.steps_per_program": 0,
         "host.bytes_per_second": int(host.share("PCIe_Lane_Bandwidth") * lanes * 10**9),
@@ -188,6 +216,41 @@ def settings_of(
         "host.processors": _EXECUTES_MAX,
         "host.queue_depth": device.count("IO_Queue_Depth"),
         "host.executes": min(fetched, device.count("IO_Queue_Depth"), _EXECUTES_MAX),
+    }
+
+
+def cached_map(file: DeviceFile, shape: Shape, capacity_bytes: int) -> dict[str, Any] | None:
+    """Settings of the layer `dftl`, which stands for a mapping table that is cached in part.
+
+    None if the table is in memory as a whole, or if the translation pages do not fit beside the
+    data. The layer cleans by a policy of its own, so it is for runs in which nothing is cleaned.
+    """
+    if file.device.is_on("Ideal_Mapping_Table"):
+        return None
+    flash = file.flash
+    sectors = shape.page_capacity_bytes // _SECTOR_BYTES
+    planes = flash.count("Die_No_Per_Chip") * flash.count("Plane_No_Per_Die")
+    planes *= file.device.count("Flash_Channel_Count") * file.device.count("Chip_No_Per_Channel")
+    pages = planes * flash.count("Block_No_Per_Plane") * flash.count("Page_No_Per_Block")
+    # `Address_Mapping_Unit_Page_Level` of MQSim: a bit for each sector, and numbers of pages, two
+    # of them in an entry of the cache and one in an entry on the flash.
+    cached_entry_bytes = ceil((2 * log2(pages) + sectors) / 8)
+    stored_entry_bytes = ceil((log2(pages) + sectors) / 8)
+    dies = shape.channels * shape.dies_per_channel
+    entries_per_page = max(1, shape.page_capacity_bytes // stored_entry_bytes)
+    die_pages = -(-capacity_bytes // (shape.page_bytes * dies))
+    with_map = die_pages + -(-die_pages // entries_per_page)
+    # `blocks_required` of the layer, and the fewest free blocks at which it cleans.
+    if -(-with_map // shape.pages_per_block) + 2 * _MAP_BLOCKS > shape.blocks:
+        return None
+    return {
+        "flash.ftl": "dftl",
+        "flash.settings.cmt_entries": max(
+            2, file.device.count("CMT_Capacity") // cached_entry_bytes // dies
+        ),
+        "flash.settings.cmt_policy": "lru",
+        "flash.settings.entries_per_page": min(entries_per_page, 65_536),
+        "flash.settings.low_water": _MAP_BLOCKS,
     }
 
 
@@ -204,15 +267,25 @@ def _low_water(device: Section, shape: Shape, capacity_bytes: int) -> int:
     return max(1, min(int(device.share("GC_Exec_Threshold") * shape.blocks * 2 / 3), most))
 
 
-def _cache_bytes(file: DeviceFile, flows: Sequence[Section]) -> int:
-    """Bytes of the write cache: none if the flows leave it alone."""
+def _cache_bytes(file: DeviceFile, flows: Sequence[Section], shape: Shape) -> int:
+    """Bytes of the write cache: none if the flows leave it alone.
+
+    `write_to_destage_buffer` of MQSim holds a write back while the data that are on their way to
+    the flash are a page for each plane of the device, whatever the capacity is. Of the capacity a
+    page that is written in part takes a whole one.
+    """
     name = "Device_Level_Data_Caching_Mode"
     caching = {flow.word(name) in ("WRITE_CACHE", "WRITE_READ_CACHE") for flow in flows}
     if len(caching) > 1:
         raise flows[-1].refuse(
             name, "differs from another flow's: here all writes are cached or none"
         )
-    return file.device.count("Data_Cache_Capacity") if caching == {True} else 0
+    if caching == {False}:
+        return 0
+    planes = file.device.count("Flash_Channel_Count") * file.device.count("Chip_No_Per_Channel")
+    planes *= file.flash.count("Die_No_Per_Chip") * file.flash.count("Plane_No_Per_Die")
+    held = file.device.count("Data_Cache_Capacity") * shape.page_bytes // shape.page_capacity_bytes
+    return min(held, planes * shape.page_capacity_bytes)
 
 
 def check_host(file: DeviceFile) -> None:

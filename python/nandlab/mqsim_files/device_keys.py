@@ -5,10 +5,9 @@ from itertools import permutations
 from nandlab.mqsim_files.key import DEVICE, FLASH, HOST, Key, Kind, left, near, read, refused
 
 _COUNT, _WORD, _SWITCH, _SHARE = Kind.COUNT, Kind.WORD, Kind.SWITCH, Kind.SHARE
-_NO_SUSPENSION = left("nothing interrupts a program or an erase here")
+_NO_SUSPENSION = left("nothing interrupts a program or an erase here, nor does in MQSim")
 _NO_DRAM = left("the cache here has a size and no timing of its own")
 _NO_LOG = left("a log of response times; the answer has percentiles")
-_NO_MAPPING_CACHE = left("the whole mapping table is in memory, so no entry is loaded")
 _MISSPELT = left("MQSim does not read this name, and neither does nandlab")
 _MEAN_READ = near("the chip has one read time: the mean of the page types")
 
@@ -46,13 +45,19 @@ DEVICE_KEYS = (
         ("PAGE_LEVEL", "HYBRID"),
         {"HYBRID": refused("MQSim has no code behind it; use PAGE_LEVEL")},
     ),
-    Key(DEVICE, "CMT_Capacity", _COUNT, "2097152", _NO_MAPPING_CACHE),
+    Key(
+        DEVICE,
+        "CMT_Capacity",
+        _COUNT,
+        "2097152",
+        near("where the mapping table is cached: its entries, the same share for each chip"),
+    ),
     Key(
         DEVICE,
         "CMT_Sharing_Mode",
         _WORD,
         "SHARED",
-        _NO_MAPPING_CACHE,
+        near("where the mapping table is cached, flows share the cache"),
         ("SHARED", "EQUAL_PARTITIONING"),
     ),
     Key(
@@ -77,7 +82,7 @@ DEVICE_KEYS = (
         "Chip_No_Per_Channel",
         _COUNT,
         "4",
-        read("times dies: dies of a channel"),
+        read("dies of a channel here: a chip does one thing at a time, as in MQSim"),
         least=1,
         most=64,
     ),
@@ -86,7 +91,10 @@ DEVICE_KEYS = (
         "Data_Cache_Capacity",
         _COUNT,
         "536870912",
-        read("bytes of the write cache, if flows use it"),
+        near(
+            "bytes of the write cache, but at most a page of each plane: MQSim's writes wait from "
+            "there on"
+        ),
         most=2**40,
     ),
     Key(DEVICE, "Data_Cache_DRAM_Data_Busrt_Size", _COUNT, "4", _NO_DRAM),
@@ -122,8 +130,8 @@ DEVICE_KEYS = (
         ),
         by_value={
             "false": near(
-                "pages that flows can reach are written first, so that reads find them; cleaning "
-                "takes no time as long as the writes would fit on MQSim's empty device"
+                "an empty device if no flow reads; else pages that flows can reach are written "
+                "first, and cleaning takes no time where MQSim's empty device would not clean"
             )
         },
     ),
@@ -197,7 +205,10 @@ DEVICE_KEYS = (
         "Ideal_Mapping_Table",
         _SWITCH,
         "false",
-        near("the whole mapping table is in memory, as with true"),
+        near(
+            "the table is cached in part by the layer `dftl` where nothing is cleaned: without "
+            "preconditioning, few writes, no trace; else the whole is in memory, as with true"
+        ),
         by_value={"true": read("the whole mapping table is in memory")},
     ),
     Key(DEVICE, "Memory_Type", _WORD, "FLASH", read("flash"), ("FLASH",)),
@@ -261,7 +272,7 @@ DEVICE_KEYS = (
         "Transaction_Scheduling_Policy",
         _WORD,
         "OUT_OF_ORDER",
-        near("each die serves its commands in their order"),
+        near("each chip serves its commands in their order; MQSim's read before they write"),
         ("FLIN", "OUT_OF_ORDER", "PRIORITY_OUT_OF_ORDER"),
         {"FLIN": refused("MQSim builds no such scheduler; use OUT_OF_ORDER")},
     ),
@@ -283,7 +294,7 @@ FLASH_KEYS = (
         "Block_No_Per_Plane",
         _COUNT,
         "2048",
-        read("times planes: blocks of a die"),
+        read("times planes and dies: blocks of a chip"),
         least=8,
         most=2**20,
     ),
@@ -299,16 +310,15 @@ FLASH_KEYS = (
         "CMD_Suspension_Support",
         _WORD,
         "ERASE",
-        near("nothing interrupts a program or an erase here"),
+        read("nothing interrupts a program or an erase here, nor does in MQSim"),
         ("NONE", "ERASE", "PROGRAM", "PROGRAM_ERASE"),
-        {"NONE": read("nothing is interrupted")},
     ),
     Key(
         FLASH,
         "Die_No_Per_Chip",
         _COUNT,
         "2",
-        near("dies of a chip are independent: they share the channel, and no chip"),
+        near("dies of a chip take turns, as in MQSim; their blocks are those of one die here"),
         least=1,
         most=64,
         by_value={"1": read("a chip is a die")},
@@ -327,7 +337,7 @@ FLASH_KEYS = (
         "Page_Capacity",
         _COUNT,
         "8192",
-        read("bytes of a page; the layer maps whole pages"),
+        read("bytes of a page; those that no request asks for are not moved, as in MQSim"),
         least=512,
         most=2**20,
     ),
@@ -375,7 +385,7 @@ FLASH_KEYS = (
         "Plane_No_Per_Die",
         _COUNT,
         "2",
-        near("the blocks of a die are one plane: its planes do not work at the same time"),
+        near("planes of a die take turns; MQSim joins commands to pages of one number"),
         least=1,
         most=64,
         by_value={"1": read("a die is a plane")},

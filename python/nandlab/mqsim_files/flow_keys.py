@@ -1,6 +1,6 @@
 """Keys of MQSim's flows."""
 
-from nandlab.mqsim_files.key import FLOWS, SYNTHETIC, TRACE, Key, Kind, left, near, read, refused
+from nandlab.mqsim_files.key import FLOWS, SYNTHETIC, TRACE, Key, Kind, left, near, read
 
 _COUNT, _WORD, _SWITCH = Kind.COUNT, Kind.WORD, Kind.SWITCH
 _MISSPELT = left("MQSim does not read this name, and neither does nandlab")
@@ -81,16 +81,18 @@ SYNTHETIC_KEYS = (
         "Address_Alignment_Unit",
         _COUNT,
         "1",
-        near("requests lie at multiples of their size"),
+        near(
+            "requests lie at multiples of their size; where each begins a page, only so much of a "
+            "page is moved"
+        ),
     ),
     Key(
         SYNTHETIC,
         "Address_Distribution",
         _WORD,
         None,
-        read("sequential or random"),
+        read("sequential, random, or random with a hot region"),
         ("STREAMING", "RANDOM_UNIFORM", "RANDOM_HOTCOLD"),
-        {"RANDOM_HOTCOLD": refused("nandlab's jobs have no hot region; use RANDOM_UNIFORM")},
     ),
     Key(
         SYNTHETIC,
@@ -124,7 +126,10 @@ SYNTHETIC_KEYS = (
         "Generated_Aligned_Addresses",
         _SWITCH,
         "true",
-        near("requests lie at multiples of their size"),
+        near(
+            "requests lie at multiples of their size; where each begins a page, only so much of a "
+            "page is moved"
+        ),
     ),
     Key(SYNTHETIC, "Intensity", _COUNT, None, _MISSPELT),
     Key(
@@ -132,7 +137,7 @@ SYNTHETIC_KEYS = (
         "Percentage_of_Hot_Region",
         Kind.PERCENT,
         "0",
-        left("only RANDOM_HOTCOLD has a hot region"),
+        read("RANDOM_HOTCOLD: the rest of 100 % of the requests goes to so much of the pages"),
     ),
     Key(SYNTHETIC, "Read_Percentage", Kind.PERCENT, None, read("share of reads")),
     Key(

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from nandlab.errors import NandlabError
-from nandlab.mqsim_files.device import PART_FILE, Shape, part_text, settings_of, shape_of
+from nandlab.mqsim_files.device import (
+    PART_FILE,
+    Shape,
+    cached_map,
+    part_text,
+    settings_of,
+    shape_of,
+)
 from nandlab.mqsim_files.key import SYNTHETIC, TRACE
 from nandlab.mqsim_files.sections import DeviceFile, Section
 
@@ -26,6 +33,17 @@ _LINE_BYTES_MAX = 1_000
 _FILLED_SHARE = 0.9
 """Share of the logical pages that MQSim's preconditioning fills at most, if requests are random."""
 
+_OPEN_BLOCKS = 3
+"""Blocks of a die that are being written or cleaned at most."""
+
+_PAGE_LAYER_ONLY = (
+    "flash.mapping_unit_bytes",
+    "flash.settings.cleaning",
+    "flash.settings.choices",
+    "flash.settings.frontier",
+)
+"""Settings that the layer `dftl` does not have."""
+
 _PART_BYTES = 4_096
 """Jobs get parts of the device in pages of the host."""
 
@@ -41,6 +59,8 @@ class Scenario:
     part: str
     seed: int
     preconditioned: bool
+    is_empty: bool
+    """True if nothing is written first: MQSim's device is empty, and no flow reads."""
     reached_bytes: int
     """Bytes that all flows can reach: those at the end of the device."""
     empty_pages: int
@@ -77,36 +97,65 @@ def scenario_of(number: int, file: DeviceFile, flows: Sequence[Section]) -> Scen
     if flows[0].name == SYNTHETIC:
         _check_jobs(flows, reached * page_bytes // len(flows))
         seed += sum(flow.count("Seed") for flow in flows)
-    empty_pages = 0
     settings = settings_of(file, flows, shape, PART_FILE, filled * page_bytes)
+    is_empty = not preconditioned and not _reads(flows)
+    empty_pages = 0
     if not preconditioned:
-        low_water = int(file.device.share("GC_Exec_Threshold") * shape.blocks)
         dies = shape.channels * shape.dies_per_channel
-        empty_pages = dies * (shape.blocks - low_water) * shape.pages_per_block
-        # A study of jobs begins on a device that cleans, where MQSim's is empty.
-        settings["cleaning.takes_time"] = _pages_asked(shape, flows) > empty_pages
+        asked = _pages_asked(file, shape, flows)
+        room = shape.blocks - settings["flash.settings.low_water"] - _OPEN_BLOCKS
+        # Pages that can be written before anything is cleaned.
+        room = dies * room * shape.pages_per_block - (0 if is_empty else filled)
+        if asked <= room and (cached := cached_map(file, shape, filled * page_bytes)):
+            settings = {key: settings[key] for key in settings if key not in _PAGE_LAYER_ONLY}
+            settings |= cached
+        if asked > room and not is_empty:
+            # Reads need pages, so all are written first, where MQSim's device is empty.
+            low_water = int(file.device.share("GC_Exec_Threshold") * shape.blocks)
+            empty_pages = dies * (shape.blocks - low_water) * shape.pages_per_block
+            settings["cleaning.takes_time"] = asked > empty_pages and not _ends_by_time(flows)
     return Scenario(
         number=number,
         flows=flows,
         shape=shape,
         settings=settings,
-        part=part_text(file),
+        part=part_text(file, page_bytes),
         seed=seed,
         preconditioned=preconditioned,
+        is_empty=is_empty,
         reached_bytes=reached * page_bytes,
         empty_pages=empty_pages,
         requests_max=REQUESTS_MAX // len(flows),
     )
 
 
-def _pages_asked(shape: Shape, flows: Sequence[Section]) -> int:
-    """Pages that flows will write, as far as their number is known before they run."""
+def _reads(flows: Sequence[Section]) -> bool:
+    """True if a flow may read: then pages have to be there."""
+    return any(flow.name == TRACE or flow.count("Read_Percentage") > 0 for flow in flows)
+
+
+def _ends_by_time(flows: Sequence[Section]) -> bool:
+    """True if the number of requests is not known before they run."""
+    return any(flow.name == TRACE or flow.count("Stop_Time") > 0 for flow in flows)
+
+
+def _pages_asked(file: DeviceFile, shape: Shape, flows: Sequence[Section]) -> int:
+    """Pages that flows will write; if their time ends them, as many as the chips can program.
+
+    A trace was not read by then, so it may write all that is replayed.
+    """
+    program_ns = min(file.flash.count(f"Page_Program_Latency_{one}") for one in ("LSB", "MSB"))
     pages = 0
     for flow in flows:
-        if flow.name == SYNTHETIC and not flow.count("Stop_Time"):
+        if flow.name == TRACE:
+            return REQUESTS_MAX
+        writes_percent = 100 - flow.count("Read_Percentage")
+        if stop_ns := flow.count("Stop_Time"):
+            dies = shape.channels * shape.dies_per_channel
+            pages += (stop_ns // program_ns + 1) * dies if writes_percent else 0
+        else:
             size_bytes = flow.count("Average_Request_Size") * SECTOR_BYTES
-            writes = flow.count("Total_Requests_To_Generate")
-            writes = writes * (100 - flow.count("Read_Percentage")) // 100
+            writes = flow.count("Total_Requests_To_Generate") * writes_percent // 100
             pages += writes * -(-size_bytes // shape.page_bytes)
     return pages
 
@@ -156,6 +205,12 @@ def _check_jobs(flows: Sequence[Section], part_bytes: int) -> None:
                 "Average_Request_Size",
                 f"is {size_bytes:,} bytes, but the flow reaches {part_bytes:,} bytes",
             )
+        hot = flow.count("Percentage_of_Hot_Region")
+        if flow.word("Address_Distribution") == "RANDOM_HOTCOLD" and not 1 <= hot <= 99:
+            raise flow.refuse(
+                "Percentage_of_Hot_Region",
+                f"is {hot}, but RANDOM_HOTCOLD takes 1 to 99: with 0 MQSim asks for one page only",
+            )
         stop_ns, total = flow.count("Stop_Time"), flow.count("Total_Requests_To_Generate")
         if stop_ns > _STOP_NS_MAX:
             raise flow.refuse("Stop_Time", "is longer than a day; give a shorter time")
@@ -190,7 +245,7 @@ def study_text(scenario: Scenario) -> str:
         "board": "emulated-pc",
         "device": "nvme-ssd",
         "free_bytes": scenario.reached_bytes,
-        "overwritten_percent": 200 if scenario.preconditioned else 0,
+        **_state(scenario),
         # Neither limit may hold back or cut what MQSim sends.
         "nr_requests": min(max(128, outstanding), 100_000),
         "max_sectors_kb": max(512, -(-largest_bytes // 1024)),
@@ -208,9 +263,17 @@ def study_text(scenario: Scenario) -> str:
     )
 
 
+def _state(scenario: Scenario) -> dict[str, Any]:
+    """Keys of the host that say what the device holds before the flows begin."""
+    if scenario.preconditioned:
+        return {"overwritten_percent": 200}
+    return {"precondition": "none" if scenario.is_empty else "fill"}
+
+
 def _job(number: int, flow: Section, requests_max: int) -> dict[str, Any]:
     size_bytes = flow.count("Average_Request_Size") * SECTOR_BYTES
-    is_random = flow.word("Address_Distribution") == "RANDOM_UNIFORM"
+    distribution = flow.word("Address_Distribution")
+    is_random = distribution != "STREAMING"
     job: dict[str, Any] = {
         "name": f"flow-{number}",
         "processes": 1,
@@ -220,6 +283,11 @@ def _job(number: int, flow: Section, requests_max: int) -> dict[str, Any]:
         "mode": "direct",
         "region": "free",
     }
+    if distribution == "RANDOM_HOTCOLD":
+        # `Generate_next_request` of MQSim: all but so many percent of the requests go to so many
+        # percent of the pages, the first ones.
+        hot = flow.count("Percentage_of_Hot_Region")
+        job["random_distribution"] = f"zoned:{100 - hot}/{hot}:{hot}/{100 - hot}"
     if stop_ns := flow.count("Stop_Time"):
         job["runtime"] = f"{max(1, stop_ns // 1_000)}us"
         job["requests"] = requests_max
