@@ -127,6 +127,23 @@ def test_more_writes_than_an_empty_device_takes_clean_or_are_told(files: Files) 
     assert any("empty device cleans after 7,808" in note for note in told["notes"])
 
 
+def test_a_flow_has_so_many_commands_in_the_device_and_the_rest_wait(files: Files) -> None:
+    def rows(*depths: int, fetched: int) -> Any:
+        flows = [(SYNTHETIC, {"Average_No_of_Reqs_in_Queue": depth}) for depth in depths]
+        files.write(device={"Queue_Fetch_Size": fetched}, flows=flows)
+        return files.run().rows
+
+    few, many = rows(4, 64, fetched=4)
+    assert many["IOPS"] == pytest.approx(few["IOPS"], rel=0.1)
+    # As many requests are under way as the response takes times their rate, but for the begin.
+    under_way = many["IOPS"] * many["Device_Response_Time"] / 1e6
+    assert under_way == pytest.approx(64, rel=0.05)
+    assert few["IOPS"] * few["Device_Response_Time"] / 1e6 == pytest.approx(4, rel=0.05)
+    (alone,) = rows(64, fetched=4)
+    assert alone["Min_Device_Response_Time"] == pytest.approx(63.3, abs=0.1)
+    assert alone["Device_Response_Time"] == pytest.approx(64e6 / alone["IOPS"], rel=0.05)
+
+
 # --- what a chip, a page and a cache of MQSim are ----------------------------------------------
 
 

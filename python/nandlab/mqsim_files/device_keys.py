@@ -238,7 +238,7 @@ DEVICE_KEYS = (
         "Queue_Fetch_Size",
         _COUNT,
         "512",
-        read("commands that the device works on, of each flow; 1,024 at most of all"),
+        read("commands of each flow that the device works on; 1,024 at most of all"),
         least=1,
         most=65_535,
     ),

@@ -67,6 +67,8 @@ class Scenario:
     """Pages that MQSim's empty device takes before it cleans; 0 if it is not empty."""
     requests_max: int
     """Requests of each flow that has a time and no number."""
+    fetch_size: int
+    """Commands of each flow that the device works on; further ones wait in the flow's queue."""
 
     @property
     def is_trace(self) -> bool:
@@ -126,6 +128,7 @@ def scenario_of(number: int, file: DeviceFile, flows: Sequence[Section]) -> Scen
         reached_bytes=reached * page_bytes,
         empty_pages=empty_pages,
         requests_max=REQUESTS_MAX // len(flows),
+        fetch_size=file.device.count("Queue_Fetch_Size"),
     )
 
 
@@ -237,7 +240,7 @@ def study_text(scenario: Scenario) -> str:
     jobs = []
     largest_bytes = 0
     for number, flow in enumerate(scenario.flows, 1):
-        job = _job(number, flow, scenario.requests_max)
+        job = _job(number, flow, scenario)
         outstanding += job.get("iodepth", 1)
         largest_bytes = max(largest_bytes, int(job["bs"]))
         jobs.append("[[job]]\n" + _lines(job))
@@ -270,7 +273,7 @@ def _state(scenario: Scenario) -> dict[str, Any]:
     return {"precondition": "none" if scenario.is_empty else "fill"}
 
 
-def _job(number: int, flow: Section, requests_max: int) -> dict[str, Any]:
+def _job(number: int, flow: Section, scenario: Scenario) -> dict[str, Any]:
     size_bytes = flow.count("Average_Request_Size") * SECTOR_BYTES
     distribution = flow.word("Address_Distribution")
     is_random = distribution != "STREAMING"
@@ -290,11 +293,12 @@ def _job(number: int, flow: Section, requests_max: int) -> dict[str, Any]:
         job["random_distribution"] = f"zoned:{100 - hot}/{hot}:{hot}/{100 - hot}"
     if stop_ns := flow.count("Stop_Time"):
         job["runtime"] = f"{max(1, stop_ns // 1_000)}us"
-        job["requests"] = requests_max
+        job["requests"] = scenario.requests_max
     else:
         job["requests"] = flow.count("Total_Requests_To_Generate")
     if flow.word("Synthetic_Generator_Type") == "QUEUE_DEPTH":
-        job["iodepth"] = flow.count("Average_No_of_Reqs_in_Queue")
+        # What waits in the queue of the flow is no matter of the device: `outcome` adds its time.
+        job["iodepth"] = min(flow.count("Average_No_of_Reqs_in_Queue"), scenario.fetch_size)
     else:
         job["rate_iops"] = max(1, flow.count("Bandwidth") // size_bytes)
         # An open loop: as many outstanding as a queue of 16 bits holds.

@@ -1,7 +1,7 @@
 """What became of each flow, under the names of MQSim's result file.
 
 `Device_Response_Time` and `End_to_End_Request_Delay` are in microseconds. They are equal here: a
-request of a flow is in the device's queue as soon as it is made. MQSim has no percentiles.
+request of a flow is in its queue as soon as it is made. MQSim has no percentiles.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Any
 import polars
 
 from nandlab.mqsim_files.flows import SECTOR_BYTES, Scenario, TraceLines
+from nandlab.mqsim_files.sections import Section
 
 FIRST_PID = 1_000
 """Number of the first process of a study of jobs; those of later jobs follow."""
@@ -25,7 +26,7 @@ def flows_of_jobs(scenario: Scenario, requests: polars.DataFrame) -> list[Flow]:
     """The flows of a study of jobs, from the latency of every request."""
     found = []
     for number, flow in enumerate(scenario.flows):
-        own = requests.filter(polars.col("pid") == FIRST_PID + number)
+        own = _with_queue(scenario, flow, requests.filter(polars.col("pid") == FIRST_PID + number))
         size_bytes = flow.count("Average_Request_Size") * SECTOR_BYTES
         counts = {one: own.filter(polars.col("direction") == one).height for one in _DIRECTIONS}
         last = own.select((polars.col("start_ns") + polars.col("latency_ns")).max()).item()
@@ -38,6 +39,26 @@ def flows_of_jobs(scenario: Scenario, requests: polars.DataFrame) -> list[Flow]:
         sizes = {one: count * size_bytes for one, count in counts.items()}
         found.append(_flow(number, counts, sizes, last or 0, whole, latencies))
     return found
+
+
+def _with_queue(scenario: Scenario, flow: Section, requests: polars.DataFrame) -> polars.DataFrame:
+    """Requests with the time in the queue of their flow, where more are outstanding than fetched.
+
+    A flow makes a request when one is answered, and the device fetches them in this order. So the
+    n-th was made when as many were answered as n is above the depth of the queue; its answer does
+    not depend on it. Requests that wait when the time of the flow is over are not in the list.
+    """
+    if flow.word("Synthetic_Generator_Type") != "QUEUE_DEPTH":
+        return requests
+    depth = flow.count("Average_No_of_Reqs_in_Queue")
+    if depth <= scenario.fetch_size or requests.height == 0:
+        return requests
+    ordered = requests.sort("start_ns", maintain_order=True)
+    ended = ordered["start_ns"] + ordered["latency_ns"]
+    made = polars.concat([ordered["start_ns"].head(1)] * min(depth, ended.len()))
+    made = polars.concat([made, ended.sort().head(max(0, ended.len() - depth))])
+    assert (made <= ordered["start_ns"]).all(), "a request is made before it is fetched"
+    return ordered.with_columns(made.alias("start_ns"), (ended - made).alias("latency_ns"))
 
 
 def flow_of_replay(run: Mapping[str, Any], lines: TraceLines) -> Flow:

@@ -10,7 +10,14 @@ from nandlab import engine
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
 from nandlab.mqsim_files.device import PART_FILE, check_host
-from nandlab.mqsim_files.flows import Scenario, find_trace, scenario_of, study_text, write_trace
+from nandlab.mqsim_files.flows import (
+    SECTOR_BYTES,
+    Scenario,
+    find_trace,
+    scenario_of,
+    study_text,
+    write_trace,
+)
 from nandlab.mqsim_files.key import Fate, Outcome
 from nandlab.mqsim_files.outcome import flow_of_replay, flows_of_jobs
 from nandlab.mqsim_files.sections import (
@@ -100,10 +107,36 @@ def _run_jobs(scenario: Scenario, folder: Path, progress: Progress) -> dict[str,
     notes = _cut_short(scenario, flows) + _late_cleaning(scenario, flows)
     device = {
         "simulated_ns": int(metrics["simulated_ns"]),
+        "page_reads": _page_reads(scenario, flows, metrics),
         "page_programs": int(metrics["device_page_programs"]),
         "cleaned_blocks": int(metrics["device_cleaned_blocks"]),
     }
     return {"flows": flows, "device": device, "notes": [*notes, *answer["notes"]]}
+
+
+def _page_reads(
+    scenario: Scenario, flows: Sequence[Mapping[str, Any]], metrics: Mapping[str, float]
+) -> int | None:
+    """Pages that the dies read, for requests and copies; None where a study does not tell.
+
+    It tells neither how often a cached mapping table was read, nor what the write cache answered or
+    kept from the dies.
+    """
+    counted = {"read": 0, "write": 0}
+    for asked, flow in zip(scenario.flows, flows, strict=True):
+        size_bytes = asked.count("Average_Request_Size") * SECTOR_BYTES
+        pages = -(-size_bytes // scenario.shape.page_bytes)
+        counted["read"] += flow["Read_Request_Count"] * pages
+        counted["write"] += flow["Write_Request_Count"] * pages
+    programs = int(metrics["device_page_programs"])
+    cached = bool(scenario.settings["cache.bytes"]) and counted["write"] > 0
+    if "flash.ftl" in scenario.settings or (cached and counted["read"] > 0):
+        return None
+    if cached and metrics["device_cleaned_blocks"]:
+        return None
+    # Each program beside those of the host is a copy, which reads a page.
+    copies = 0 if cached else programs - counted["write"]
+    return counted["read"] + int(metrics.get("device_read_modify_writes", 0)) + copies
 
 
 def _late_cleaning(scenario: Scenario, flows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -155,6 +188,9 @@ def _replayed(scenario: Scenario, workload: Path, folder: Path) -> dict[str, Any
     run = engine.replay_on_device(trace, arguments, reading)["runs"][0]
     device = {
         "simulated_ns": run["elapsed_ns"] + lines.first_ns,
+        "page_reads": run["chip_operations"][0],
+        "page_programs": run["chip_operations"][1],
+        "cleaned_blocks": run["chip_operations"][2],
         "write_amplification": run["write_amplification"],
     }
     flows = [flow_of_replay(run, lines)]
