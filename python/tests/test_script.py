@@ -137,3 +137,28 @@ def test_headers_of_ubi_stand_where_a_line_or_the_option_says(
     assert "attach with header offset 2048" in wrong
     script.write_text("cmd ubiattach -m 0 -d 0 -O 2048 /dev/ubi_ctrl\nmount -\nread a 4096\n")
     _counts(capsys, script, "--fs", "ubifs", "--image", dump)
+
+
+def test_a_part_of_a_file_costs_the_pages_that_it_lies_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "parts.ops"
+
+    def reads(line: str) -> int:
+        text = f"put a 644 200k 4096 x 1\numount\nmount -\nphase read\n{line}\nend\n"
+        script.write_text(f"mount -\n{text}umount\n", encoding="utf-8")
+        return _counts(capsys, script, "--fs", "yaffs2")["read"][0]
+
+    none, part, whole = reads("read a 4096 64k 0"), reads("read a 4096 64k 20k"), reads("read a 4k")
+    assert none == reads("read a 4096 1m 4096")
+    # Ten pages were asked for, and Linux reads ahead.
+    assert 10 <= part - none <= 30
+    assert whole - none == 100
+
+
+def test_bytes_of_a_line_are_those_of_the_file(tmp_path: Path) -> None:
+    script, dump = tmp_path / "bytes.ops", tmp_path / "bytes.oob"
+    script.write_text("put a 644 4 3 h 00ff6162 fsynceach\nappend a 1 1 h 63\n", encoding="utf-8")
+    assert main(["script", str(script), "--fs", "yaffs2", "--dump", str(dump)]) == 0
+    assert main(["image", "extract", str(dump), str(tmp_path / "tree")]) == 0
+    assert (tmp_path / "tree/a").read_bytes() == b"\x00\xffabc"

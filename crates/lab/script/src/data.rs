@@ -1,7 +1,9 @@
 //! The bytes that scripts write: named generators, the same on every machine.
 
+use std::sync::Arc;
+
 /// What the bytes are like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataKind {
     /// `x`: no compressor makes them smaller.
     Incompressible,
@@ -11,10 +13,12 @@ pub enum DataKind {
     Repeating,
     /// `z`: zeros, of which file systems may keep nothing.
     Zeros,
+    /// `h`: these bytes, again and again. Shared, since a step may be copied for each file of `putn`.
+    Given(Arc<[u8]>),
 }
 
 impl DataKind {
-    /// The kind of a letter.
+    /// The kind of a letter, of those that are drawn.
     pub fn from_letter(letter: &str) -> Option<Self> {
         Some(match letter {
             "x" => Self::Incompressible,
@@ -122,6 +126,10 @@ impl Data {
         let number = self.numbers.next_number();
         match self.kind {
             DataKind::Zeros => {}
+            DataKind::Given(ref bytes) => {
+                self.made.clear();
+                self.made.extend_from_slice(bytes);
+            }
             DataKind::Repeating => self.made[..8].copy_from_slice(&number.to_le_bytes()),
             DataKind::Incompressible => {
                 self.made.clear();
@@ -148,13 +156,21 @@ mod tests {
         for letter in ["x", "t", "r", "z"] {
             let kind = DataKind::from_letter(letter).expect("a kind");
             let mut whole = vec![0; 10_000];
-            Data::new(kind, 42).fill(&mut whole);
+            Data::new(kind.clone(), 42).fill(&mut whole);
             let mut pieces = vec![0; 10_000];
             let mut stream = Data::new(kind, 42);
             pieces.chunks_mut(77).for_each(|piece| stream.fill(piece));
             assert_eq!(whole, pieces, "{letter}");
         }
         assert_eq!(DataKind::from_letter("y"), None);
+    }
+
+    #[test]
+    fn given_bytes_are_themselves_again_and_again() {
+        let mut stream = Data::new(DataKind::Given([1, 2, 0xff].into()), 7);
+        assert_eq!(stream.take(2), [1, 2]);
+        assert_eq!(stream.take(5), [0xff, 1, 2, 0xff, 1]);
+        assert_eq!(Data::new(DataKind::Given([].into()), 0).take(0), []);
     }
 
     #[test]

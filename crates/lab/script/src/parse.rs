@@ -30,7 +30,7 @@ pub enum Sync {
 }
 
 /// Bytes and how they are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteCall {
     /// Bytes of all calls together.
     pub length: u64,
@@ -38,7 +38,7 @@ pub struct WriteCall {
     pub chunk: u64,
     /// What the bytes are like.
     pub kind: DataKind,
-    /// Seed of the bytes.
+    /// Seed of the bytes; 0 for bytes that the line holds.
     pub seed: u64,
     /// When they are made durable.
     pub sync: Sync,
@@ -98,8 +98,8 @@ pub enum Step {
     Write { path: Vec<u8>, offset: u64, call: WriteCall },
     /// `rwrite`: write blocks at random places; `call.length` is all bytes, `call.chunk` a block.
     RandomWrite { path: Vec<u8>, count: u64, file_bytes: u64, place_seed: u64, call: WriteCall },
-    /// `read`: read a file to its end in pieces.
-    Read { path: Vec<u8>, chunk: u64 },
+    /// `read`: read a file in pieces, from `offset` on, `length` bytes or to its end.
+    Read { path: Vec<u8>, chunk: u64, offset: u64, length: Option<u64> },
     /// `fsync` and `fdatasync`: makes one file durable.
     Fsync { path: Vec<u8> },
     /// `sync`: makes all files durable.
@@ -296,7 +296,7 @@ impl<'a> Words<'a> {
                 Step::Write { path, offset, call: self.write_call()? }
             }
             "rwrite" => self.random_write()?,
-            "read" => Step::Read { path: self.path()?, chunk: self.chunk()? },
+            "read" => self.read()?,
             // One step for both: recorded results of scripts have it so. A kernel's `fdatasync` may leave an
             // inode unwritten (`ubifs_fsync`), as `Vfs::fdatasync` does.
             "fsync" | "fdatasync" => Step::Fsync { path: self.path()? },
@@ -338,6 +338,15 @@ impl<'a> Words<'a> {
         }
     }
 
+    fn read(&mut self) -> Result<Step, String> {
+        let (path, chunk) = (self.path()?, self.chunk()?);
+        let (offset, length) = match self.optional_size("the offset")? {
+            Some(offset) => (offset, Some(self.size("the length")?)),
+            None => (0, None),
+        };
+        Ok(Step::Read { path, chunk, offset, length })
+    }
+
     fn random_write(&mut self) -> Result<Step, String> {
         let path = self.path()?;
         let count: u64 = self.number("the count")?;
@@ -348,8 +357,8 @@ impl<'a> Words<'a> {
             return Err(format!("a file of {file_bytes} bytes holds no block of {chunk}"));
         }
         let place_seed = self.number("the seed of the places")?;
-        let (kind, seed) = (self.kind()?, self.number("the seed of the data")?);
         let length = count.checked_mul(chunk).ok_or("more bytes than there are numbers")?;
+        let (kind, seed) = self.data(length)?;
         let call = WriteCall { length, chunk, kind, seed, sync: self.sync()? };
         Ok(Step::RandomWrite { path, count, file_bytes, place_seed, call })
     }
@@ -477,19 +486,26 @@ impl<'a> Words<'a> {
     }
 
     fn write_call(&mut self) -> Result<WriteCall, String> {
-        Ok(WriteCall {
-            length: self.size("the length")?,
-            chunk: self.chunk()?,
-            kind: self.kind()?,
-            seed: self.number("the seed")?,
-            sync: self.sync()?,
-        })
+        let (length, chunk) = (self.size("the length")?, self.chunk()?);
+        let (kind, seed) = self.data(length)?;
+        Ok(WriteCall { length, chunk, kind, seed, sync: self.sync()? })
     }
 
-    fn kind(&mut self) -> Result<DataKind, String> {
+    /// The kind of the bytes with their seed, or the bytes of the line themselves, `length` of them.
+    fn data(&mut self, length: u64) -> Result<(DataKind, u64), String> {
         let letter = self.word("the kind of data")?;
-        DataKind::from_letter(letter)
-            .ok_or_else(|| format!("the kind of data is `{letter}`, but must be x, t, r or z"))
+        if letter == "h" {
+            let bytes = self.bytes()?;
+            // What is missing could not be told from what was cut off.
+            if bytes.len() as u64 != length {
+                return Err(format!("the length is {length}, but there are {} bytes", bytes.len()));
+            }
+            return Ok((DataKind::Given(bytes.into()), 0));
+        }
+        let kind = DataKind::from_letter(letter).ok_or_else(|| {
+            format!("the kind of data is `{letter}`, but must be x, t, r, z or h")
+        })?;
+        Ok((kind, self.number("the seed of the data")?))
     }
 
     fn sync(&mut self) -> Result<Sync, String> {
@@ -545,18 +561,13 @@ impl<'a> Words<'a> {
             .ok_or_else(|| format!("{what} is `{word}`, but must be octal, at most 7777"))
     }
 
+    fn optional_size(&mut self, what: &str) -> Result<Option<u64>, String> {
+        self.words.next().map(|word| size_of(word, what)).transpose()
+    }
+
     /// Decimal bytes, with k or m.
     fn size(&mut self, what: &str) -> Result<u64, String> {
-        let word = self.word(what)?;
-        let (digits, shift) = match word.strip_suffix('k') {
-            Some(digits) => (digits, 10),
-            None => word.strip_suffix('m').map_or((word, 0), |digits| (digits, 20)),
-        };
-        digits
-            .parse::<u64>()
-            .ok()
-            .and_then(|number| number.checked_mul(1 << shift))
-            .ok_or_else(|| format!("{what} is `{word}`, but must be bytes, with k or m"))
+        size_of(self.word(what)?, what)
     }
 
     fn chunk(&mut self) -> Result<u64, String> {
@@ -569,9 +580,22 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Decimal bytes, with k or m.
+fn size_of(word: &str, what: &str) -> Result<u64, String> {
+    let (digits, shift) = match word.strip_suffix('k') {
+        Some(digits) => (digits, 10),
+        None => word.strip_suffix('m').map_or((word, 0), |digits| (digits, 20)),
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift))
+        .ok_or_else(|| format!("{what} is `{word}`, but must be bytes, with k or m"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{ControlLine, Step, Sync, parse};
+    use super::{ControlLine, DataKind, Step, Sync, parse};
 
     fn refused(text: &str) -> String {
         parse(text).expect_err("refused").to_string()
@@ -589,10 +613,31 @@ mod tests {
     }
 
     #[test]
+    fn bytes_stand_in_a_line_and_reads_may_be_of_a_part() {
+        let script =
+            "write a 1k 3 2 h 00fF7a fsync\nputn b 0 2 600 0 1 h\nread a 4k\nread a 4k 8k 5\n";
+        assert_eq!(refused(script), "line 2: the value is missing");
+        let commands = parse(&script.replace(" 0 1 h", " 1 1 h 61")).expect("a script");
+        let Step::Write { call, .. } = &commands[0].step else { panic!("a write") };
+        assert_eq!(call.kind, DataKind::Given([0, 0xff, 0x7a].into()));
+        assert_eq!((call.length, call.chunk, call.sync), (3, 2, Sync::AtEnd));
+        let parts = commands[2..].iter().map(|command| match command.step {
+            Step::Read { offset, length, .. } => (offset, length),
+            _ => panic!("a read"),
+        });
+        assert_eq!(parts.collect::<Vec<_>>(), [(0, None), (8192, Some(5))]);
+    }
+
+    #[test]
     fn what_is_no_line_is_refused_with_a_reason() {
         assert_eq!(refused("unlnk a"), "line 1: `unlnk` is no call; did you mean `unlink`?");
         assert!(refused("sync\nput a 999 1 1 x 1").starts_with("line 2: the mode is `999`"));
         assert!(refused("put a 644 1 0 x 1").contains("must not be 0"));
+        assert!(refused("write a 0 4 4 h 0102").contains("the length is 4, but there are 2 bytes"));
+        assert!(refused("write a 0 2 2 h 010").contains("hexadecimal"));
+        assert!(refused("write a 0 2 2 q 1").contains("x, t, r, z or h"));
+        assert!(refused("read a 4k 8k").contains("the length is missing"));
+        assert!(refused("read a 4k 8k much").contains("the length is `much`"));
         assert!(refused("unlink a b").contains("one word too many"));
         assert!(refused("unlink a%2").contains("%XX"));
         assert!(refused("setxattr a user.b 123").contains("hexadecimal"));

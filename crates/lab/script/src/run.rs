@@ -75,7 +75,7 @@ impl<F: FileSystem + 'static> Runner<F> {
             Step::PutMany { prefix, numbers, permissions, call } => {
                 let mut done = Ok(());
                 for number in numbers.clone() {
-                    let call = WriteCall { seed: call.seed.wrapping_add(number), ..*call };
+                    let call = WriteCall { seed: call.seed.wrapping_add(number), ..call.clone() };
                     done = self.put(&numbered(prefix, number), *permissions, &call).await;
                     if done.is_err() {
                         break;
@@ -94,7 +94,9 @@ impl<F: FileSystem + 'static> Runner<F> {
                 let offsets = call.random_offsets(*count, *file_bytes, *place_seed);
                 ("rwrite", self.write_at(path, OpenOptions::default(), offsets, call).await)
             }
-            Step::Read { path, chunk } => ("read", self.read(path, *chunk).await),
+            Step::Read { path, chunk, offset, length } => {
+                ("read", self.read(path, *chunk, *offset, *length).await)
+            }
             Step::Fsync { path } => ("fsync", self.fsync(path).await),
             Step::SyncAll => ("sync", self.vfs.sync().await),
             Step::Truncate { path, size } => {
@@ -203,7 +205,7 @@ impl<F: FileSystem + 'static> Runner<F> {
         offsets: impl Iterator<Item = u64>,
         call: &WriteCall,
     ) -> Result<(), Errno> {
-        let mut data = Data::new(call.kind, call.seed);
+        let mut data = Data::new(call.kind.clone(), call.seed);
         let mut left = call.length;
         let mut bytes = buffer(call.chunk.min(call.length))?;
         for offset in offsets {
@@ -223,19 +225,29 @@ impl<F: FileSystem + 'static> Runner<F> {
         }
     }
 
-    async fn read(&self, path: &[u8], chunk: u64) -> Result<(), Errno> {
+    async fn read(
+        &self,
+        path: &[u8],
+        chunk: u64,
+        mut offset: u64,
+        length: Option<u64>,
+    ) -> Result<(), Errno> {
         let file = self.vfs.open(&self.caller(), path, OpenOptions::default()).await?;
+        let mut left = length.unwrap_or(u64::MAX);
         // The file is open by now: without memory it is closed all the same.
-        let mut bytes = match buffer(chunk) {
+        let mut bytes = match buffer(chunk.min(left)) {
             Ok(bytes) => bytes,
             Err(error) => return self.vfs.close(&self.caller(), file).await.and(Err(error)),
         };
-        let mut offset = 0;
         let read = loop {
             cancellation::check();
-            match self.vfs.read(&file, offset, &mut bytes).await {
+            if left == 0 {
+                break Ok(());
+            }
+            let asked = left.min(chunk) as usize;
+            match self.vfs.read(&file, offset, &mut bytes[..asked]).await {
                 Ok(0) => break Ok(()),
-                Ok(count) => offset += count as u64,
+                Ok(count) => (offset, left) = (offset + count as u64, left - count as u64),
                 Err(error) => break Err(error),
             }
         };

@@ -2,7 +2,7 @@
 //! the kernel showed before it was unmounted.
 
 use fs_api::{Caller, Time};
-use script::{Runner, parse};
+use script::{Data, DataKind, Runner, parse};
 use sim::Simulation;
 use std::rc::Rc;
 use vfs::{Manifest, MemoryFileSystem, Vfs};
@@ -84,4 +84,19 @@ fn mkdir_takes_no_set_group_id() {
     let modes: Vec<&str> =
         shown.lines().skip(2).filter_map(|line| line.split('\t').nth(1)).collect();
     assert_eq!(modes, ["0755", "1777"]);
+}
+
+#[test]
+fn bytes_of_a_line_are_written_as_if_they_were_drawn() {
+    let hex =
+        |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    let bytes = Data::new(DataKind::Incompressible, 3).take(9000);
+    let (first, rest) = bytes.split_at(5000);
+    let drawn = run("put a 644 9000 4096 x 3\n");
+    let given = format!("put a 644 5000 512 h {}\n", hex(first));
+    let appended = format!("{given}append a 4000 4000 h {}\nread a 100 8k 5000\n", hex(rest));
+    assert_eq!(comparable(&run(&appended)), comparable(&drawn));
+    assert_ne!(comparable(&run(&given)), comparable(&drawn));
+    let written = format!("{given}write a 5000 4000 1 h {}\nread a 100 1m 5\n", hex(rest));
+    assert_eq!(comparable(&run(&written)), comparable(&drawn));
 }

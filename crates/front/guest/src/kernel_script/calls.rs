@@ -5,7 +5,7 @@ use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps, XattrFlags};
 use script::{Data, Step, Sync, WriteCall, numbered};
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) fn make(root: &Path, step: &Step) -> io::Result<()> {
         Step::PutMany { prefix, numbers, permissions, call } => {
             numbers.clone().try_for_each(|number| {
                 // Each file has a seed of its own, or all would hold the same bytes.
-                let call = WriteCall { seed: call.seed.wrapping_add(number), ..*call };
+                let call = WriteCall { seed: call.seed.wrapping_add(number), ..call.clone() };
                 put(&at(&numbered(prefix, number)), *permissions, &call)
             })
         }
@@ -49,7 +49,7 @@ pub(crate) fn make(root: &Path, step: &Step) -> io::Result<()> {
             let offsets = call.random_offsets(*count, *file_bytes, *place_seed);
             write(&file, offsets, call, false)
         }
-        Step::Read { path, chunk } => read(&at(path), *chunk),
+        Step::Read { path, chunk, offset, length } => read(&at(path), *chunk, *offset, *length),
         Step::Fsync { path } => opening().read(true).write(true).open(at(path))?.sync_all(),
         Step::SyncAll => {
             rustix::fs::sync();
@@ -140,7 +140,7 @@ fn write(
     call: &WriteCall,
     appends: bool,
 ) -> io::Result<()> {
-    let mut data = Data::new(call.kind, call.seed);
+    let mut data = Data::new(call.kind.clone(), call.seed);
     let mut left = call.length;
     let mut bytes = vec![0; call.chunk.min(call.length) as usize];
     for offset in offsets {
@@ -160,10 +160,22 @@ fn write(
     if call.sync == Sync::AtEnd { file.sync_all() } else { Ok(()) }
 }
 
-fn read(path: &Path, chunk: u64) -> io::Result<()> {
+fn read(path: &Path, chunk: u64, offset: u64, length: Option<u64>) -> io::Result<()> {
     let mut file = opening().read(true).open(path)?;
-    let mut bytes = vec![0; chunk as usize];
-    while file.read(&mut bytes)? != 0 {}
+    // A FIFO has no places to seek to, but may be read from its beginning.
+    if offset > 0 {
+        file.seek(SeekFrom::Start(offset))?;
+    }
+    let mut left = length.unwrap_or(u64::MAX);
+    let mut bytes = vec![0; chunk.min(left) as usize];
+    while left > 0 {
+        let asked = left.min(chunk) as usize;
+        let count = file.read(&mut bytes[..asked])?;
+        if count == 0 {
+            break;
+        }
+        left -= count as u64;
+    }
     Ok(())
 }
 
