@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nandlab.api.runs import Run, open_run, run
     from nandlab.api.scripts import Crash, Script, crash, script
     from nandlab.api.study import Study
+    from nandlab.api.syscall_logs import StraceImport, strace_import
     from nandlab.api.tools import Comparison, compare
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Replay",
     "Run",
     "Script",
+    "StraceImport",
     "Study",
     "UncertainError",
     "__version__",
@@ -82,6 +84,7 @@ __all__ = [
     "schedulers",
     "script",
     "search_readings",
+    "strace_import",
     "studies",
     "tests",
     "validate",
@@ -103,6 +106,7 @@ _NAMES = {
     "runs": "Run open_run run",
     "scripts": "Crash Script crash script",
     "study": "Study",
+    "syscall_logs": "StraceImport strace_import",
     "tools": "Comparison compare",
 }
 """Public names by the module of `nandlab.api` that has them."""

@@ -67,6 +67,7 @@ LONG = {
     "script": Long(("script",), ("many.ops", "--fs", "jffs2", "--dump", "OUT")),
     "script-write-back": Long(("script",), ("many.ops", "--fs", "nilfs2", "--counts", "OUT")),
     "script-read": Long(("script",), ("hole.ops", "--fs", "jffs2", "--seq", "OUT")),
+    "strace-import": Long(("strace-import",), ("-", "--out", "OUT"), is_silent=True, span_s=0.3),
     "crash": Long(("crash",), ("cuts.ops", "--fs", "yaffs2", "--out", "OUT")),
     "validate": Long(("validate",), ("--out", "OUT")),
     "make-jffs2": Long(

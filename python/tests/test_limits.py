@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from command_table import commands
 from mqsim_inputs import Files
+from strace_logs import LOG
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
@@ -90,6 +91,8 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
     table.write_text("time_us,pid,op,sync,sector,sectors\n0,1,R,1,8,8\n", encoding="utf-8")
     job = folder / "job.fio"
     job.write_text("[a]\nsize=64k\ndirect=1\n", encoding="utf-8")
+    log = folder / "strace.log"
+    log.write_text(LOG, encoding="ascii")
     image = folder / "image.jffs2"
     trace = folder / "trace.csv"
     lines = (f"{number * 10},host,0,Write,{number * 4096},4096,100\n" for number in range(1, 50))
@@ -107,6 +110,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
         ("mqsim",): ["mqsim", *Files(folder).paths],
         ("schedule",): ["schedule", str(table), "--scheduler", "noop"],
         ("script",): ["script", str(script), "--fs", "jffs2"],
+        ("strace-import",): ["strace-import", str(log)],
         ("crash",): ["crash", str(script), "--fs", "jffs2", "--jobs", "1"],
         ("readings",): ["readings", "write-amplification"],
         ("validate",): [],

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command_table import commands
 from mqsim_inputs import Files
+from strace_logs import LOG
 
 from nandlab import __version__
 from nandlab.cli import main
@@ -51,7 +52,9 @@ def places(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> dict[s
     found |= {"study": study, "image": image, "folder": folder, "run": runs / "one"}
     fio = folder / "job.fio"
     fio.write_text("[a]\nsize=64k\ndirect=1\n", encoding="utf-8")
-    found |= {"fio": fio}
+    log = folder / "strace.log"
+    log.write_text(LOG, encoding="ascii")
+    found |= {"fio": fio, "log": log}
     found |= dict(zip(("mqsim_device", "mqsim_workload"), Files(folder).paths, strict=True))
     found |= {"trace": ROOT / "traces/small/fat-mp3-1.parquet"}
     return {name: str(path) for name, path in found.items()}
@@ -67,6 +70,7 @@ CALLS = {
     ("mqsim",): "mqsim {mqsim_device} {mqsim_workload}",
     ("schedule",): "schedule {table} --scheduler noop",
     ("script",): "script {script} --fs jffs2",
+    ("strace-import",): "strace-import {log}",
     ("crash",): "crash {script} --fs jffs2 --every 9 --jobs 1",
     ("image", "make"): "image make {folder}/again.jffs2 --fs jffs2 --from {tree}",
     ("image", "ls"): "image ls {image}",

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from made_up import answered
 from places import fill, own_disk
+from strace_logs import LOG
 from synthetic_results import REFERENCE, engine_answer
 
 from nandlab import study_runs
@@ -48,6 +49,7 @@ COMMANDS: dict[str, list[str]] = {
     "script-dump": ["script", "SCRIPT", "--fs", "jffs2", "--dump", "OUT"],
     "script-dumps": ["script", "SCRIPT", "--fs", "jffs2", "--dump-dir", "OUT"],
     "script-seq": ["script", "SCRIPT", "--fs", "jffs2", "--seq", "OUT"],
+    "strace-import": ["strace-import", "LOG", "--root", "/r", "--out", "OUT"],
     "make": ["image", "make", "OUT", "--fs", "jffs2", "--from", "TREE"],
     "extract": ["image", "extract", "IMAGE", "OUT"],
     "capture": ["capture", "--out", "OUT"],
@@ -71,6 +73,9 @@ def _words(name: str, out: str, tmp_path: Path) -> list[str]:
     job = tmp_path / "job.fio"
     job.write_text("[a]\nsize=64k\ndirect=1\nwrite_lat_log\n", encoding="utf-8")
     places["JOB"] = str(job)
+    log = tmp_path / "strace.log"
+    log.write_text(LOG, encoding="ascii")
+    places["LOG"] = str(log)
     return [places.get(word, word) for word in COMMANDS[name]]
 
 

@@ -91,16 +91,26 @@ def text_of(given: str | Path, kind: str, name: str) -> tuple[str, str]:
     `given` is a file, - for standard input, or the text itself if it holds a line break. `kind`
     says in messages what is read; `name` is the name of a text without a file.
     """
-    shown = str(given)
     if isinstance(given, str) and "\n" in given:
         return name, given
+    shown, whole = bytes_of(given, kind)
     try:
-        text = _read_whole(shown).decode()
+        return shown, whole.decode()
     except UnicodeDecodeError:
-        raise NandlabError(f"{shown} is not text; give a {kind} in UTF-8") from None
+        raise NandlabError(f"{given} is not text; give a {kind} in UTF-8") from None
+
+
+def bytes_of(given: str | Path, kind: str) -> tuple[str, bytes]:
+    """The name of a file in messages, or of standard input for -, and its bytes.
+
+    `kind` says in messages what is read.
+    """
+    shown = str(given)
+    try:
+        whole = _read_whole(shown)
     except OSError as error:
         raise NandlabError(f"{shown}: {error.strerror}; name a {kind}") from None
-    return ("standard input" if shown == STANDARD_INPUT else shown), text
+    return ("standard input" if shown == STANDARD_INPUT else shown), whole
 
 
 def _read_whole(given: str) -> bytes:

@@ -27,6 +27,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "scripts:crash",
         "Cut the power at every chip operation of a script and check recovery.",
     ),
+    "strace-import": (
+        "syscall_logs:strace_import",
+        "Make a script of system calls of a log of strace.",
+    ),
     "image": ("image:image", "Make, list, extract, check and compare images of file systems."),
     "convert": ("requests:convert", "Convert a trace to Parquet and summarise it."),
     "capture": ("kernels:capture", "Capture a block trace, in a virtual machine or of a disk."),

@@ -1,0 +1,103 @@
+"""What the processes of a log have open, and where they stand."""
+
+from dataclasses import dataclass, field
+
+from nandlab.syscall_logs.strace import Fork
+from nandlab.syscall_logs.tree import File
+
+
+@dataclass(eq=False)
+class OpenFile:
+    """An open file, which several descriptors may share."""
+
+    file: File | None
+    """None outside of the root, and for pipes and the like."""
+    name: bytes | None = None
+    """The name of the descriptor when it was last looked at."""
+    offset: int | None = 0
+    """None if it was open before the log began."""
+    appends: bool = False
+    is_synchronous: bool = False
+
+
+@dataclass(eq=False)
+class Descriptors:
+    """A table of descriptors, which threads share."""
+
+    files: dict[int, OpenFile] = field(default_factory=dict)
+    closed_by_exec: set[int] = field(default_factory=set)
+
+    def put(self, number: int, file: OpenFile, *, closed_by_exec: bool = False) -> None:
+        """Makes a descriptor."""
+        self.files[number] = file
+        self.closed_by_exec.discard(number)
+        if closed_by_exec:
+            self.closed_by_exec.add(number)
+
+    def close(self, number: int) -> None:
+        """Closes a descriptor."""
+        self.files.pop(number, None)
+        self.closed_by_exec.discard(number)
+
+    def copy(self) -> "Descriptors":
+        """The table of a child."""
+        return Descriptors(dict(self.files), set(self.closed_by_exec))
+
+    def execute(self) -> None:
+        """Closes what another program does not inherit."""
+        for number in tuple(self.closed_by_exec):
+            self.close(number)
+
+
+@dataclass(eq=False)
+class Place:
+    """The working folder and the umask, which threads share."""
+
+    folder: bytes | None
+    umask: int
+
+
+@dataclass(eq=False)
+class Process:
+    """A process or a thread."""
+
+    descriptors: Descriptors
+    place: Place
+
+
+class Processes:
+    """All processes of a log, as their calls show them."""
+
+    def __init__(self, forks: dict[int, list[Fork]], folder: bytes | None, umask: int) -> None:
+        """Begin with none. `folder` is where the first ones stand."""
+        self._forks, self._folder, self._umask = forks, folder, umask
+        self._known: dict[int, Process] = {}
+
+    def of(self, number: int) -> Process:
+        """The process of a number. A child begins with what its parent has at this moment.
+
+        It is asked for at the end of the call that makes it, or at its own first call, whichever
+        comes first: until then its parent waits in that call.
+        """
+        found = self._known.get(number)
+        if found is None:
+            forks = self._forks.get(number)
+            found = self._child(forks.pop(0)) if forks else self._new()
+            self._known[number] = found
+        return found
+
+    def _new(self) -> Process:
+        return Process(Descriptors(), Place(self._folder, self._umask))
+
+    def _child(self, fork: Fork) -> Process:
+        parent = self.of(fork.parent)
+        descriptors, place = parent.descriptors, parent.place
+        if "CLONE_FILES" not in fork.flags:
+            descriptors = descriptors.copy()
+        if "CLONE_FS" not in fork.flags:
+            place = Place(place.folder, place.umask)
+        return Process(descriptors, place)
+
+    def ends(self, number: int) -> None:
+        """Forgets a process that ended: its number may come again."""
+        self._known.pop(number, None)
