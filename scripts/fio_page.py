@@ -45,6 +45,7 @@ $ .venv/bin/nandlab fio out/mixed.fio --showcmd
 | `--output-format` | `normal`, `json` or `json+`, as in fio |
 | `--output FILE` | writes the report into a file |
 | `--logs FOLDER` | writes the logs that the job file asks for |
+| `--timeline FILE` | writes requests, dies and processes as tracks for <https://ui.perfetto.dev> |
 | `--parse-only`, `--showcmd` | check the file, or show it as a command line; nothing runs |
 | `--json` | prints conditions, notes and fio's JSON in the shape of all commands |
 

@@ -25,6 +25,7 @@ def run_study(
     jobs: int,
     progress: Callable[[int, int, str], None],
     has_rows: bool,
+    timeline: Path | None = None,
 ) -> tuple[str, StudyTables]: ...
 def run_script(
     shown: str,

@@ -49,8 +49,11 @@ def run_study(
     jobs: int,
     progress: Progress | None = None,
     rows: bool = False,
+    timeline: Path | None = None,
 ) -> dict[str, Any]:
     """Run all combinations of a study.
+
+    `timeline` takes what requests, dies and processes did when, if there is one run.
 
     The answer holds `study`, `columns`, `axis_kinds`, `tables`, `results_csv`, `results_digest`,
     `notes`, `interrupted`; under `frames` the tables as data frames (`Frames`); and, if `rows` is
@@ -59,7 +62,9 @@ def run_study(
     An exception that `progress` raises stops the run; what finished is returned with
     `interrupted` set.
     """
-    text, tables = _raw("run_study", study, sets, seed, quick, jobs, progress or _silent, rows)
+    text, tables = _raw(
+        "run_study", study, sets, seed, quick, jobs, progress or _silent, rows, timeline
+    )
     return {**json.loads(text), "frames": Frames(tables)}
 
 

@@ -11,9 +11,10 @@ from typing import Any
 from nandlab import engine
 from nandlab.byte_sizes import natural_number
 from nandlab.engine import Progress
+from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame
 from nandlab.frame.run_directory import check_target, whole_folder, write_results
-from nandlab.outputs import keep
+from nandlab.outputs import check_file, keep
 from nandlab.present import Presented, present, write_report
 
 
@@ -28,6 +29,8 @@ class RunRequest:
     seed: int | None = None
     quick: bool = False
     jobs: int | None = None
+    timeline: Path | None = None
+    """File that takes a timeline of the run, of which there must be one."""
     as_given: str | None = None
     """The command line, where it was not `nandlab run`."""
     keeps_inputs: bool = True
@@ -39,6 +42,8 @@ class RunRequest:
             natural_number("--jobs", self.jobs)
         if self.seed is not None:
             natural_number("--seed", self.seed, least=0, bits=64)
+        if self.timeline is not None:
+            check_file(self.timeline)
 
     def plan(self) -> dict[str, Any]:
         """The resolved study.
@@ -114,6 +119,8 @@ def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
 
     study, jobs = request.plan(), request.jobs or processors()
     if is_kernel_study(study):
+        if request.timeline is not None:
+            raise NandlabError("--timeline: runs of a real kernel have none; take it out")
         return run_kernel_study(study, jobs=jobs, progress=progress)
     return engine.run_study(
         request.path,
@@ -122,4 +129,5 @@ def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
         quick=request.quick,
         jobs=jobs,
         progress=progress,
+        timeline=request.timeline,
     )

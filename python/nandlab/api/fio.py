@@ -53,6 +53,7 @@ def fio(
     most_requests: int | None = None,
     form: Literal["normal", "json", "json+"] = "normal",
     logs: str | Path | None = None,
+    timeline: str | Path | None = None,
     parse_only: bool = False,
     showcmd: bool = False,
 ) -> FioReport:
@@ -74,6 +75,8 @@ def fio(
             that makes more than 2,000,000.
         form: Write the report in this form of fio.
         logs: Write the logs that the job file asks for into this folder. Without it: write none.
+        timeline: Write what requests, dies and processes did when into this file, which Perfetto
+            opens.
         parse_only: Check the job file only.
         showcmd: Show the job file as a command line of fio.
 
@@ -110,7 +113,12 @@ def fio(
         check_folder(log_folder)
     if most_requests is None:
         _refuse_large(planned)
-    reports = _run(planned, str(job_file))
+    timeline_file = None if timeline is None else Path(timeline)
+    if timeline_file is not None:
+        from nandlab.outputs import check_file
+
+        check_file(timeline_file)
+    reports = _run(planned, str(job_file), timeline_file)
     notes += _cut_short(reports, is_asked=most_requests is not None)
     text = _text(sections, planned, reports, form)
     found = _answer(sections, reports, conditions, notes, text)
@@ -173,7 +181,7 @@ def _refuse_large(plan: "Plan") -> None:
         )
 
 
-def _run(plan: "Plan", shown: str) -> "list[Report]":
+def _run(plan: "Plan", shown: str, timeline: Path | None) -> "list[Report]":
     """The reports of all jobs."""
     import tempfile
 
@@ -186,7 +194,9 @@ def _run(plan: "Plan", shown: str) -> "list[Report]":
         place = Path(folder) / "study.toml"
         place.write_text(plan.study, encoding="utf-8")
         with progress_bar(shown) as progress:
-            found = engine.run_study(place, [], None, quick=False, jobs=1, progress=progress)
+            found = engine.run_study(
+                place, [], None, quick=False, jobs=1, progress=progress, timeline=timeline
+            )
     if found["interrupted"]:
         raise Interrupted(f"{shown}: interrupted")
     frames = found["frames"]

@@ -166,6 +166,7 @@ def run(
     seed: int | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
+    timeline: str | Path | None = None,
 ) -> Run:
     """Run a study: every combination of its axes.
 
@@ -173,7 +174,8 @@ def run(
     form. `set` changes values of the study file, with dots between levels:
     `{"axes.ftl": ["bast", "fast"], "workload.window": 50}`. `jobs` combinations run at the same
     time, by default one for each processor; results do not depend on it. `out` is a folder for
-    results and report; without it nothing is written.
+    results and report; without it nothing is written. `timeline` takes what requests, dies and
+    processes did when, as a trace that Perfetto opens; the study must have one run.
 
     Raises `NandlabError` for bad input, before anything runs, and `Interrupted` after Ctrl-C, with
     what was finished.
@@ -191,6 +193,7 @@ def run(
         seed=seed,
         quick=quick,
         jobs=jobs,
+        timeline=None if timeline is None else Path(timeline),
     )
     with progress_bar(str(study)) as progress:
         if out is None:

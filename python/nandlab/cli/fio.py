@@ -17,6 +17,7 @@ def fio(
     seed: int = 1,
     most_requests: int | None = None,
     logs: Path | None = None,
+    timeline: Path | None = None,
     parse_only: Annotated[bool, Parameter(negative=())] = False,
     showcmd: Annotated[bool, Parameter(negative=())] = False,
     out: Annotated[Path | None, Parameter(name="--output")] = None,
@@ -49,6 +50,8 @@ def fio(
         than 2,000,000.
     logs
         Write the logs that the job file asks for into this folder. Without it: write none.
+    timeline
+        Write what requests, dies and processes did when into this file, which Perfetto opens.
     parse_only
         Check the job file only.
     showcmd
@@ -87,6 +90,7 @@ def fio(
             most_requests=most_requests,
             form=output_format,
             logs=logs,
+            timeline=timeline,
             parse_only=parse_only,
             showcmd=showcmd,
         )

@@ -24,6 +24,7 @@ def run(
     sets: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
     seed: int | None = None,
     quick: Annotated[bool, Parameter(negative=())] = False,
+    timeline: Path | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     output: Output | None = None,
 ) -> int:
@@ -45,6 +46,9 @@ def run(
         Replace the seed of the study.
     quick
         Run the short form: a part of each trace, or fewer requests.
+    timeline
+        Write what requests, dies and processes did when into this file, which Perfetto opens. Needs
+        a study of one run: name one value of each axis with --set.
     dry_run
         Check the study, print its plan and stop.
     output
@@ -68,6 +72,7 @@ def run(
         seed=seed,
         quick=quick,
         jobs=jobs,
+        timeline=timeline,
     )
     resolved = request.plan()
     if dry_run:

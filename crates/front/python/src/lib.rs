@@ -165,7 +165,9 @@ fn describe_study(
 /// Runs a study; `progress(done, total, label)` may raise to stop it, and so may a signal handler.
 ///
 /// Returns the answer as JSON, and the tables as typed columns. The JSON holds rows and curves, too, if `has_rows`.
+/// `timeline` takes what happened in the one run of the study.
 #[pyfunction]
+#[pyo3(signature = (path, sets, seed, quick, jobs, progress, has_rows, timeline=None))]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the command line")]
 fn run_study(
     python: Python<'_>,
@@ -176,9 +178,11 @@ fn run_study(
     jobs: usize,
     progress: Py<PyAny>,
     has_rows: bool,
+    timeline: Option<PathBuf>,
 ) -> PyResult<(String, StudyTables)> {
     let run = move || {
-        let study = study::load(&path, &sets, seed, quick).map_err(failed)?;
+        let mut study = study::load(&path, &sets, seed, quick).map_err(failed)?;
+        study.timeline_file = timeline;
         let mut watch = |done: usize, total: usize, label: &str| {
             tell(&progress, done as u64, total as u64, label)
         };

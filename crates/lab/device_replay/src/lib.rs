@@ -12,7 +12,6 @@ mod outcome;
 mod player;
 mod source;
 mod stack;
-mod tracks;
 
 pub use account::{BAND_NAMES, PARTS};
 pub use device::Preconditioning;

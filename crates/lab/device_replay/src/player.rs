@@ -4,7 +4,6 @@ use crate::account::Account;
 use crate::options::{Pace, ReplayOptions};
 use crate::outcome::{Counted, Outcome};
 use crate::source::{Request, Source};
-use crate::tracks::Tracks;
 use block::{BioTimes, Observer, PoolRules, QueueOptions, RequestQueue};
 use device::{BlockDevice, Command, Operation as DeviceOperation, SECTOR_BYTES};
 use jobs::Latencies;
@@ -15,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use thiserror::Error;
+use timeline::Tracks;
 use trace::{Operation, TraceError};
 
 /// The process that all requests are those of. Smaller numbers are those of kernel threads.
@@ -331,8 +331,7 @@ pub fn replay(
         let outcome = player.outcome(scheduler.0.name, options)?;
         // The simulation and the queue hold it, too, and end with this call.
         drop((simulation, player, queue));
-        let tracks = Rc::into_inner(tracks).expect("no one else writes it").into_inner();
-        tracks.finish().map_err(|reason| cannot_write(options, reason))?;
+        tracks.borrow_mut().finish().map_err(|reason| cannot_write(options, reason))?;
         return Ok(outcome);
     }
     player.outcome(scheduler.0.name, options)

@@ -12,7 +12,10 @@ use device::DeviceSpec;
 use page_cache::{BlockFile, CacheOptions, PageCache, queue_options};
 use sched::{Elevator, ElevatorOptions, SchedulerEntry, Settings, Value};
 use sim::{Cpus, Sim, Simulation};
+use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
+use timeline::Tracks;
 
 /// Before a key of the device, in the name of an axis that varies it.
 const DEVICE_PREFIX: &str = "device.";
@@ -143,6 +146,39 @@ impl BlockStack {
         let file = BlockFile::new(sim, cpus, board, queue.clone(), cache);
         Ok(OpenedDevice { queue, file })
     }
+}
+
+/// The timeline of a run, if it is asked for: from now on it takes the requests of the queue.
+///
+/// # Errors
+/// The file cannot be made.
+pub(crate) fn start_timeline(
+    queue: &RequestQueue,
+    context: &RunContext<'_>,
+) -> Result<Option<Rc<RefCell<Tracks>>>, StudyError> {
+    let Some(path) = context.timeline_file else { return Ok(None) };
+    let tracks = Tracks::create(path).map_err(|error| no_timeline(path, &error))?;
+    let tracks = Rc::new(RefCell::new(tracks));
+    queue.observe(tracks.clone());
+    queue.record_activity(true);
+    Ok(Some(tracks))
+}
+
+/// Gives a timeline its name.
+///
+/// # Errors
+/// A write that failed, now or before.
+pub(crate) fn finish_timeline(
+    tracks: &RefCell<Tracks>,
+    context: &RunContext<'_>,
+) -> Result<(), StudyError> {
+    let path = context.timeline_file.unwrap_or_else(|| Path::new("-"));
+    tracks.borrow_mut().finish().map_err(|error| no_timeline(path, &error))
+}
+
+fn no_timeline(path: &Path, error: &std::io::Error) -> StudyError {
+    let place = path.display().to_string();
+    StudyError::Study { place, reason: format!("the timeline cannot be written: {error}") }
 }
 
 /// Runs until a task stops the simulation; false if `stopped` asked for an earlier end.

@@ -119,6 +119,7 @@ pub fn run_study(
     if let Some(place) = runs.iter().find_map(|run| run.plan.carried_out_elsewhere()) {
         return Err(StudyError::Study { place: "workload".into(), reason: place.into() });
     }
+    check_timeline(study, &runs)?;
     let traces = load_traces(study, &runs)?;
     // Runs that cannot differ are carried out once.
     let groups = same_work(&runs);
@@ -158,6 +159,25 @@ pub fn run_study(
     match unmountable.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => collect(&work, collected),
+    }
+}
+
+/// # Errors
+/// A timeline of several runs, or of a kind of workload that has none.
+fn check_timeline(study: &Study, runs: &[Run]) -> Result<(), StudyError> {
+    if study.timeline_file.is_none() {
+        return Ok(());
+    }
+    let wrong = |reason: String| Err(StudyError::Study { place: "--timeline".into(), reason });
+    match runs {
+        [run] if run.plan.has_timeline() => Ok(()),
+        [_] => {
+            wrong("only studies of the kinds `jobs` and `ioping` on a block device have one".into())
+        }
+        _ => wrong(format!(
+            "it shows one run, and the study has {}: name one value of each axis with --set, and repeats=1",
+            runs.len()
+        )),
     }
 }
 
@@ -235,6 +255,7 @@ fn run_all(work: &Work<'_>, sender: Sender<(usize, Outcome)>) {
                 repeat: run.repeat,
                 requests: run.plan.trace().map(|path| &work.traces[path]),
                 prepared: work.prepared,
+                timeline_file: work.study.timeline_file.as_deref(),
                 stopped: &stopped,
             };
             let outcome = catch_unwind(AssertUnwindSafe(|| run.plan.carry_out(&context)));

@@ -4,7 +4,10 @@
 //! track must nest; [`Lanes`] spreads those that overlap over several tracks. Events may be written in any order:
 //! a viewer sorts them.
 
+mod tracks;
 mod wire;
+
+pub use tracks::Tracks;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -151,7 +154,7 @@ impl Timeline {
     ///
     /// # Errors
     /// As [`Timeline::track`].
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(&mut self) -> io::Result<()> {
         self.file.flush()?;
         std::fs::rename(&self.temporary, &self.path)?;
         self.is_finished = true;
@@ -171,7 +174,7 @@ impl Drop for Timeline {
 /// Tracks for slices that overlap: each goes to the first track that is free when it begins.
 #[derive(Debug)]
 pub struct Lanes {
-    name: &'static str,
+    name: String,
     parent: Track,
     /// Tracks, and when the last slice of each ends.
     tracks: Vec<(Track, u64)>,
@@ -182,9 +185,9 @@ impl Lanes {
     ///
     /// # Errors
     /// As [`Timeline::track`].
-    pub fn new(timeline: &mut Timeline, name: &'static str) -> io::Result<Self> {
+    pub fn new(timeline: &mut Timeline, name: &str) -> io::Result<Self> {
         let parent = timeline.track(name, None)?;
-        Ok(Self { name, parent, tracks: Vec::new() })
+        Ok(Self { name: name.to_owned(), parent, tracks: Vec::new() })
     }
 
     /// The track for a slice from `start_ns` to `end_ns`.

@@ -254,4 +254,8 @@ impl Plan for IopingPlan {
         // Places are drawn by the repeat, so no run is like another.
         None
     }
+
+    fn has_timeline(&self) -> bool {
+        true
+    }
 }

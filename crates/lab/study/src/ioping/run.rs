@@ -2,7 +2,7 @@
 //! run measured.
 
 use crate::StudyError;
-use crate::block_stack::{BlockStack, OpenedDevice, run_to_end};
+use crate::block_stack::{BlockStack, OpenedDevice, finish_timeline, run_to_end, start_timeline};
 use crate::metric::{Metric, TestRow};
 use crate::workload::contract::RunContext;
 use ::ioping::{Access, Options, Place, Report, Target, start};
@@ -78,6 +78,7 @@ pub(super) fn run_ioping(
     let mut simulation = Simulation::new(context.seed());
     let sim = simulation.handle();
     let OpenedDevice { queue, file } = run.stack.open(&sim, context)?;
+    let tracks = start_timeline(&queue, context)?;
     let options = Rc::new(run.options.clone());
     // Which file lies where says nothing of who reads it: else processes that are served in turn would sweep
     // over a disk by chance. Fisher and Yates: every order is as likely as the others.
@@ -110,6 +111,10 @@ pub(super) fn run_ioping(
     if let Some(error) = reports.iter().find_map(|report| report.error) {
         let (place, reason) = (run.stack.device.name.clone(), error.to_string());
         return Err(StudyError::Study { place, reason });
+    }
+    if let Some(tracks) = tracks {
+        tracks.borrow_mut().dies(&queue.take_activity());
+        finish_timeline(&tracks, context)?;
     }
     let (path, file_system) = match run.options.target {
         Target::Directory => ("directory", "none"),

@@ -45,7 +45,13 @@ fn axes(study: &Study) -> KnownAxes {
 pub(super) fn axes_in_words(study: &Study) -> Vec<String> {
     let texts = study.jobs.iter().flat_map(|job| {
         let words = [&job.rw, &job.bs, &job.mode, &job.region].map(Clone::clone);
-        let times = [Some(&job.thinktime_us), job.runtime.as_ref(), job.ramp_time.as_ref()];
+        let times = [
+            Some(&job.thinktime_us),
+            job.runtime.as_ref(),
+            job.ramp_time.as_ref(),
+            job.startdelay.as_ref(),
+            job.rate_interval.as_ref(),
+        ];
         words.into_iter().chain(times.into_iter().flatten().map(ToString::to_string))
     });
     texts.flat_map(|text| names_in_braces(&text).collect::<Vec<_>>()).collect()
@@ -104,6 +110,10 @@ impl Plan for JobsPlan {
     }
 
     fn has_pooled_tables(&self) -> bool {
+        true
+    }
+
+    fn has_timeline(&self) -> bool {
         true
     }
 }

@@ -3,12 +3,14 @@
 use super::metrics::JobsOutcome;
 use super::phases::Watch;
 use crate::StudyError;
-use crate::block_stack::{BlockStack, OpenedDevice, run_to_end};
+use crate::block_stack::{BlockStack, OpenedDevice, finish_timeline, run_to_end, start_timeline};
 use crate::workload::contract::RunContext;
-use ::jobs::{Job, start_jobs};
+use ::jobs::{Job, ProcessReport, start_jobs};
+use device::Activity;
 use sim::Simulation;
 use std::cell::RefCell;
 use std::rc::Rc;
+use timeline::Tracks;
 
 /// Number of the first process of a job; the kernel's own threads have smaller ones.
 const FIRST_PID: u32 = 1000;
@@ -36,10 +38,11 @@ pub(super) fn run_jobs(
     let sim = simulation.handle();
     let OpenedDevice { queue, file } = run.stack.open(&sim, context)?;
     queue.record_activity(timeline_ns > 0);
+    let tracks = start_timeline(&queue, context)?;
     let watch = Rc::new(RefCell::new(Watch::default()));
     queue.observe(watch.clone());
     let reports: Rc<RefCell<Vec<_>>> = Rc::default();
-    let records_samples = timeline_ns > 0;
+    let records_samples = timeline_ns > 0 || tracks.is_some();
     let jobs = start_jobs(&sim, &file, &queue, &run.jobs, FIRST_PID, records_samples);
     let (task_sim, task_reports) = (sim.clone(), reports.clone());
     // The cache's threads never end, so the end of the jobs ends the run.
@@ -61,7 +64,23 @@ pub(super) fn run_jobs(
     let phases = [watch.reads, watch.writes];
     let statistics = queue.statistics().expect("the device is timed");
     let activity = queue.take_activity();
+    if let Some(tracks) = tracks {
+        write_tracks(&mut tracks.borrow_mut(), &reports, &activity);
+        finish_timeline(&tracks, context)?;
+    }
     let mut outcome = JobsOutcome::new(end_ns, &phases, statistics, activity, &reports);
     outcome.cancelled_bios = queue.cancelled_bios();
     Ok(Some(outcome.cut(timeline_ns)))
+}
+
+/// Adds what the dies and the processes did to a timeline.
+fn write_tracks(tracks: &mut Tracks, reports: &[ProcessReport], activity: &[Activity]) {
+    tracks.dies(activity);
+    for report in reports {
+        let calls = report.samples.iter().map(|sample| {
+            let call = if sample.is_read { "read" } else { "write" };
+            (call, sample.start_ns, sample.start_ns + sample.latency_ns)
+        });
+        tracks.process(&format!("process {}", report.pid), calls);
+    }
 }

@@ -114,6 +114,11 @@ pub(crate) trait Plan: Debug + Send + Sync {
         false
     }
 
+    /// True if the run can write [`RunContext::timeline_file`].
+    fn has_timeline(&self) -> bool {
+        false
+    }
+
     /// Where such runs are carried out, if that is not here.
     fn carried_out_elsewhere(&self) -> Option<&'static str> {
         None
@@ -141,6 +146,8 @@ pub(crate) struct RunContext<'a> {
     /// The trace, for plans that name one.
     pub(crate) requests: Option<&'a Requests>,
     pub(crate) prepared: &'a Prepared,
+    /// File that takes a timeline of the run.
+    pub(crate) timeline_file: Option<&'a Path>,
     /// True if the run is to end early; called every few thousand requests.
     pub(crate) stopped: &'a dyn Fn() -> bool,
 }

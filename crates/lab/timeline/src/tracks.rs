@@ -1,30 +1,34 @@
-//! The requests and the dies of a replay as tracks of a timeline.
+//! The requests, the dies and the processes of a run as tracks of a timeline.
 
+use crate::{Lanes, Timeline, Track};
 use block::{BioTimes, Observer};
 use device::{Activity, ActivityKind, SECTOR_BYTES};
 use sched::Direction;
 use std::io;
 use std::path::Path;
-use timeline::{Lanes, Timeline, Track};
 
 /// A timeline that is being written. The first error is kept, and ends the writing.
-pub(crate) struct Tracks {
+pub struct Tracks {
     timeline: Timeline,
     requests: Lanes,
     dies: Track,
     /// Tracks of the dies, in their order.
     die: Vec<Track>,
-    depth: Track,
+    /// The counter of outstanding requests, if someone counts them.
+    depth: Option<Track>,
     error: Option<io::Error>,
 }
 
 impl Tracks {
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+    /// A timeline that will be called `path`.
+    ///
+    /// # Errors
+    /// What the system says of a file that cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
         let mut timeline = Timeline::create(path)?;
-        let depth = timeline.counter("requests outstanding", None)?;
         let requests = Lanes::new(&mut timeline, "request")?;
         let dies = timeline.track("dies", None)?;
-        Ok(Self { timeline, requests, dies, die: Vec::new(), depth, error: None })
+        Ok(Self { timeline, requests, dies, die: Vec::new(), depth: None, error: None })
     }
 
     /// Writes, unless an earlier write has failed.
@@ -35,13 +39,33 @@ impl Tracks {
     }
 
     /// So many requests are outstanding from now on.
-    pub(crate) fn outstanding(&mut self, at_ns: u64, requests: u64) {
-        self.with(|tracks| tracks.timeline.count(tracks.depth, at_ns, requests));
+    pub fn outstanding(&mut self, at_ns: u64, requests: u64) {
+        self.with(|tracks| {
+            let depth = match tracks.depth {
+                Some(depth) => depth,
+                None => tracks.timeline.counter("requests outstanding", None)?,
+            };
+            tracks.depth = Some(depth);
+            tracks.timeline.count(depth, at_ns, requests)
+        });
     }
 
     /// What the dies did.
-    pub(crate) fn dies(&mut self, activity: &[Activity]) {
+    pub fn dies(&mut self, activity: &[Activity]) {
         self.with(|tracks| activity.iter().try_for_each(|one| tracks.die(one)));
+    }
+
+    /// What a process waited for: name, begin and end of each call, in the order of their ends.
+    pub fn process<'a>(&mut self, name: &str, calls: impl Iterator<Item = (&'a str, u64, u64)>) {
+        self.with(|tracks| {
+            let mut lanes = Lanes::new(&mut tracks.timeline, name)?;
+            for (call, start_ns, end_ns) in calls {
+                // A process with several requests under way has as many lanes.
+                let lane = lanes.lane(&mut tracks.timeline, start_ns, end_ns)?;
+                tracks.timeline.slice(lane, call, start_ns, end_ns)?;
+            }
+            Ok(())
+        });
     }
 
     fn die(&mut self, activity: &Activity) -> io::Result<()> {
@@ -85,8 +109,11 @@ impl Tracks {
     }
 
     /// Gives the file its name.
-    pub(crate) fn finish(self) -> io::Result<()> {
-        match self.error {
+    ///
+    /// # Errors
+    /// The first write that failed, now or before.
+    pub fn finish(&mut self) -> io::Result<()> {
+        match self.error.take() {
             Some(error) => Err(error),
             None => self.timeline.finish(),
         }
