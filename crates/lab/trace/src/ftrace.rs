@@ -8,7 +8,7 @@
 use crate::blkparse::{category_of, device_number};
 use crate::block_events::{BlockEvent, Moment, Tracker};
 use crate::contract::{FormatEntry, Head, Match};
-use crate::error::Fault;
+use crate::error::{Fault, Kind};
 use crate::lines::{Line, LineParser};
 use crate::notes::Notes;
 use crate::number::{SECOND_DIGITS, decimal_ns, integer, sector_length};
@@ -27,7 +27,7 @@ pub(crate) const ENTRY: FormatEntry = FormatEntry {
     detect,
     open: |opening| {
         let tracker = Tracker::new(opening.options.event);
-        Ok(opening.lines(Parser { tracker }))
+        Ok(opening.lines(Parser { tracker, has_events: false, has_f2fs_events: false }))
     },
 };
 
@@ -39,11 +39,23 @@ const EVENTS: [(&str, Moment); 4] = [
     ("block_bio_queue", Moment::Queue),
 ];
 
+/// True of events of the block layer, read or passed over.
+pub(crate) fn is_of_block_layer(event: &str) -> bool {
+    event.starts_with("block_")
+}
+
+/// True of events that [`crate::f2fs`] reads.
+pub(crate) fn is_of_f2fs(event: &str) -> bool {
+    const EVENTS: [&str; 4] =
+        ["f2fs_issue_discard", "f2fs_issue_flush", "f2fs_submit_read_bio", "f2fs_submit_write_bio"];
+    EVENTS.contains(&event)
+}
+
 /// Between the time and an event, and between an event and its body.
 const BREAK: &str = ": ";
 
 /// The time of a line, its event and its body; none of a line that is no event.
-fn parts(line: &str) -> Option<(&str, &str, &str)> {
+pub(crate) fn parts(line: &str) -> Option<(&str, &str, &str)> {
     // The name of a task may hold a colon: the time is the word in front of the first break that is one.
     let mut from = 0;
     while let Some(at) = line[from..].find(BREAK).map(|at| from + at) {
@@ -57,20 +69,29 @@ fn parts(line: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-fn is_lost(line: &str) -> bool {
+/// True of a line that tells of lost events.
+pub(crate) fn is_lost(line: &str) -> bool {
     line.starts_with("CPU:") && line.contains("[LOST ")
 }
 
 /// The header of ftrace, or lines with block events.
 pub(crate) fn detect(head: &Head) -> Match {
-    let is_header = |line: &str| line.starts_with("# tracer:");
-    let is_block =
-        |line: &str| parts(line).is_some_and(|(_, event, _)| event.starts_with("block_"));
-    Match::certain_if(head.lines().any(|line| is_header(line) || is_block(line)))
+    let has = |wanted: fn(&str) -> bool| {
+        head.lines().any(|line| parts(line).is_some_and(|(_, event, _)| wanted(event)))
+    };
+    let has_header = head.lines().any(|line| line.starts_with("# tracer:"));
+    match (has(is_of_block_layer), has_header) {
+        (true, _) => Match::Certain,
+        // Block events may follow later; who names the format knows.
+        (false, true) if has(is_of_f2fs) => Match::Possible,
+        (false, has_header) => Match::certain_if(has_header),
+    }
 }
 
 struct Parser {
     tracker: Tracker,
+    has_events: bool,
+    has_f2fs_events: bool,
 }
 
 impl LineParser for Parser {
@@ -90,10 +111,12 @@ impl LineParser for Parser {
         let Some((time, event, body)) = parts(line) else {
             return Err(Fault::malformed("the line has no time and event"));
         };
+        self.has_f2fs_events |= is_of_f2fs(event);
         // Traces of phones hold events of many other kinds.
         let Some((_, moment)) = EVENTS.iter().find(|(name, _)| *name == event) else {
             return Ok(Line::Parsed);
         };
+        self.has_events = true;
         let time_ns = decimal_ns("time", time, SECOND_DIGITS)?;
         let mut words = body.split_ascii_whitespace();
         let mut next = |name: &str| {
@@ -125,6 +148,10 @@ impl LineParser for Parser {
     }
 
     fn finish(&mut self, records: &mut Vec<Record>) -> Result<(), Fault> {
+        if self.has_f2fs_events && !self.has_events {
+            return Err(Fault::new(Kind::Usage, "the trace has no block events")
+                .suggest("its bios of f2fs are read with --format f2fs"));
+        }
         self.tracker.finish(records)
     }
 }

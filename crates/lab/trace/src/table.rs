@@ -3,8 +3,8 @@
 use crate::contract::FormatEntry;
 use crate::error::{Fault, Kind};
 use crate::{
-    alibaba, biosnoop, blkparse, blktrace, diskmon, disksim, fio_iolog, fiu, ftrace,
-    libcachesim_csv, mqsim, msr, oracle_general, parquet, spc, systor, tencent, vscsi,
+    alibaba, biosnoop, blkparse, blktrace, diskmon, disksim, f2fs, fio_iolog, fiu, ftrace,
+    libcachesim_csv, midas, mqsim, msr, oracle_general, parquet, spc, systor, tencent, vscsi,
 };
 
 /// Every format, sorted by name.
@@ -15,10 +15,12 @@ pub static FORMATS: &[&FormatEntry] = &[
     &blktrace::ENTRY,
     &diskmon::ENTRY,
     &disksim::ENTRY,
+    &f2fs::ENTRY,
     &fio_iolog::ENTRY,
     &fiu::ENTRY,
     &ftrace::ENTRY,
     &libcachesim_csv::ENTRY,
+    &midas::ENTRY,
     &mqsim::ENTRY_MQSIM,
     &msr::ENTRY,
     &oracle_general::ENTRY,

@@ -30,9 +30,11 @@ fn samples() -> Vec<(&'static str, Options)> {
         ("sample.ssdsim", format("ssdsim")),
         ("sample.alibaba.csv", format("alibaba")),
         ("sample.biosnoop", format("biosnoop")),
+        ("sample.f2fs", format("f2fs")),
         ("sample.fiu.txt", format("fiu")),
         ("sample.ftrace", format("ftrace")),
         ("sample.libcachesim.csv", format("libcachesim-csv")),
+        ("sample.midas", format("midas")),
         ("sample.oracleGeneral", format("oracle-general")),
         ("sample.systor.csv", format("systor")),
         ("sample.tencent.csv", format("tencent")),
@@ -144,6 +146,29 @@ fn expected_of_more(name: &str) -> Vec<Record> {
             Record::new(0, Read, 8 * SECTOR, 4096),
             Record::new(2_000_000_000, Put, 16 * SECTOR, 8192),
         ],
+        "sample.f2fs" => {
+            let on_phone = |record| of((259 << 20) | 7, record);
+            vec![
+                on_phone(Record::new(0, Put, 10_240 * SECTOR, 8192)),
+                on_phone(Record {
+                    flags: Flags::READAHEAD | Flags::META,
+                    ..Record::new(100_000, Read, 512 * SECTOR, 4096)
+                }),
+                on_phone(Record::new(1_000_000, Flush, 0, 0)),
+                on_phone(Record {
+                    flags: Flags::SYNC | Flags::META | Flags::FUA,
+                    ..Record::new(1_000_000, Put, 4096 * SECTOR, 4096)
+                }),
+                on_phone(Record::new(2_000_000, Flush, 0, 0)),
+                on_phone(Record::new(999_900_000, Trim, 0x500 * 4096, 8192)),
+            ]
+        }
+        "sample.midas" => vec![
+            Record::new(0, Put, 0, 4096),
+            Record::new(49_590, Read, 5 * 4096, 8192),
+            Record::new(60_200, Trim, 7 * 4096, 12_288),
+            Record::new(2_353_440_204, Put, 1_048_576 * 4096, 512),
+        ],
         "sample.oracleGeneral" => vec![
             Record::new(0, Read, 42_932_745 * SECTOR, 512),
             Record::new(0, Read, 8 * SECTOR, 4096),
@@ -210,7 +235,7 @@ fn what_was_dropped_or_changed_is_counted() {
     assert_eq!((msr.zero_length, msr.out_of_order), (1, 1));
     assert_eq!(count("sample-v2.iolog").short_waits, 1);
     assert_eq!(count("sample.systor.csv").unanswered, 1);
-    assert_eq!(count("sample.ftrace").lost_events, 1);
+    assert_eq!((count("sample.ftrace").lost_events, count("sample.f2fs").lost_events), (1, 1));
     assert_eq!(
         (count("sample.vscsi").passthrough, count("sample.libcachesim.csv").passthrough),
         (1, 1)
@@ -452,4 +477,72 @@ fn the_tool_of_bpftrace_is_refused_with_the_reason() {
     let error = read(&path, &Options::default()).unwrap_err();
     assert_eq!(error.kind(), Kind::Unsupported, "{error}");
     assert!(error.to_string().contains("neither sector nor length"), "{error}");
+}
+
+#[test]
+fn bios_of_f2fs_and_events_of_the_block_layer_are_never_mixed() {
+    let directory = directory("f2fs");
+    let bio = "a-1 [000] ... 1.0: f2fs_submit_write_bio: dev = (8,1)/(8,1), rw = WRITE(S), DATA, \
+               sector = 8, size = 4096\n";
+    let block = "a-1 [000] ... 2.0: block_rq_issue: 8,0 R 4096 () 2048 + 8 [a]\n";
+    let both = file(&directory, "both", format!("{bio}{block}"));
+    let device = |path: &Path, options: &Options| {
+        let records = read(path, options).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(records.len(), 1);
+        records[0].device & 1
+    };
+    assert_eq!(device(&both, &Options::default()), 0);
+    assert_eq!(device(&both, &format("ftrace")), 0);
+    assert_eq!(device(&both, &format("f2fs")), 1);
+    // Where only the other kind is, the message names it.
+    let text = format!("# tracer: nop\n{bio}");
+    let error = read(&file(&directory, "bios", text), &format("ftrace")).unwrap_err();
+    assert!(error.to_string().contains("--format f2fs"), "{error}");
+    let text = format!("# tracer: nop\n{}{block}", "# a comment\n".repeat(20));
+    let error = read(&file(&directory, "blocks", text), &format("f2fs")).unwrap_err();
+    assert!(error.to_string().contains("--format ftrace"), "{error}");
+}
+
+#[test]
+fn what_is_wrong_with_a_bio_of_f2fs_is_named() {
+    let good = "a-1 [000] ... 1.0: f2fs_submit_read_bio: dev = (8,1)/(8,1), rw = READ(), DATA, \
+                sector = 8, size = 4096\n";
+    for (from, to, told) in [
+        ("READ()", "ZONE_RESET()", "neither READ nor WRITE"),
+        ("READ()", "READ(Q)", "a flag of the bio is unknown"),
+        ("READ()", "READ(", "the flags have no closing parenthesis"),
+        ("sector = 8", "sector = x", "the sector is not a whole number"),
+        (", size = 4096", "", "`sector =` is missing"),
+        ("size = 4096", "4096", "`size =` is missing"),
+        ("dev = (8,1)", "dev = (8)", "the device is not major,minor"),
+    ] {
+        let text = format!("{good}{}", good.replace(from, to));
+        let path = file(&directory("bad-f2fs"), "trace", text);
+        let error = read(&path, &Options::default()).unwrap_err();
+        assert!(error.to_string().contains(told), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_stream_of_midas_is_read_if_the_format_is_named() {
+    let text = "0.5 1 2 4096 7\n0.6 3 2 4096 7\n";
+    let path = file(&directory("midas-streams"), "trace", text);
+    // The same lines are DiskSim's.
+    let found = trace::open(&path, &Options::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(found.format().name, "disksim");
+    let records = read(&path, &format("midas")).unwrap();
+    assert_eq!(
+        records,
+        [Record::new(0, Put, 8192, 4096), Record::new(100_000_000, Trim, 8192, 4096)]
+    );
+    for (line, told) in [
+        ("0.7 2 2 4096", "the type is none of 0, 1 and 3"),
+        ("0.7 1 2", "expected 4 fields and found 3"),
+        ("0.7 1 2 4096 1 1", "expected 4 or 5 fields and found 6"),
+        ("0.7 1 4503599627370496 4096", "the address is too large"),
+    ] {
+        let path = file(&directory("midas-bad"), "trace", format!("{text}{text}{line}\n"));
+        let error = read(&path, &format("midas")).unwrap_err();
+        assert!(error.to_string().contains(told), "{line}: {error}");
+    }
 }

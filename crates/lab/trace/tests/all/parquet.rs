@@ -71,7 +71,7 @@ fn every_sample_survives_conversion() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names.len(), 24);
+    assert_eq!(names.len(), 26);
     for name in names {
         let mut options = Options::default();
         if name == "sample.mqsim" {
