@@ -1,15 +1,18 @@
 """`nandlab strace-import`: what becomes of each call of a log written by hand."""
 
 import json
+import random
+import re
 from pathlib import Path
 
 import pytest
-from strace_logs import log_of
+from strace_logs import ONE_OF_EACH, log_of
 
 import nandlab
 from nandlab.cli import main
 from nandlab.errors import NandlabError
 from nandlab.syscall_logs.arguments import descriptor, parts, split, string, unescaped, vector
+from nandlab.syscall_logs.calls import HANDLERS
 
 OPEN = 'openat(AT_FDCWD</r>, "a", O_WRONLY|O_CREAT|O_EXCL, 0666) = 3</r/a>'
 OLD = 'openat(AT_FDCWD</r>, "a", O_RDWR) = 3</r/a>'
@@ -78,6 +81,7 @@ def test_results(text: str, value: int | None, error: str | None, took_ns: int |
 def test_names_of_descriptors() -> None:
     assert descriptor(r"4</a\76b\74c>(deleted)").name == b"/a>b<c"
     assert descriptor(r"4</a>(deleted)").is_deleted
+    assert descriptor(r"4</a (deleted)>") == descriptor(r"4</a>(deleted)")
     assert descriptor(r"4<\x2f\x61>").name == b"/a"
     assert descriptor("0</dev/null<char 1:3>>").name == b"/dev/null"
     assert descriptor("AT_FDCWD</r>").number is None
@@ -524,6 +528,13 @@ def test_bad_lines_may_be_skipped() -> None:
     assert _lines(found.script) == _lines(nandlab.strace_import(GOOD, root="/r").script)
 
 
+def test_a_root_that_the_log_makes_is_the_mount_point() -> None:
+    assert lines_of('mkdir("/r", 0755) = 0', 'mkdir("/r/a", 0755) = 0') == ["mkdir a 755"]
+    gone = ('mkdir("/r/a", 0755) = 0', 'rmdir("/r") = 0', 'rename("/r", "/s") = 0')
+    assert lines_of(*gone) == ["mkdir a 755"]
+    assert left_out(*gone) == {("rmdir", "left out"), ("rename", "left out")}
+
+
 def test_a_root_that_no_call_names_is_told() -> None:
     found = nandlab.strace_import(GOOD, root="/elsewhere")
     assert found.answer["lines"] == 0
@@ -585,3 +596,44 @@ def test_lines_of_a_terminal_name_a_process_only_while_there_are_others(
     assert [line for line in _lines(script) if not line.startswith("sleep")] == [
         *("put a 644 0 4096 z 0", "write a 0 1 1 h 78", "write a 1 1 1 h 79"),
     ]
+
+
+DAMAGE = ("", "0", "-1", "4294967296", "9" * 30, "NULL", "0x7f", " = ", *'"<>()[{,')
+"""What stands in place of a word of a damaged line."""
+
+
+def test_a_damaged_log_is_read_or_refused_with_one_line() -> None:
+    draw = random.Random(20261125)
+    lines = ONE_OF_EACH.splitlines(keepends=True)
+    outcomes = set()
+    for _ in range(2000):
+        damaged = list(lines)
+        for _ in range(draw.randrange(1, 4)):
+            at = draw.randrange(len(damaged))
+            kind = draw.randrange(4)
+            if kind == 0:
+                del damaged[at]
+            elif kind == 1:
+                damaged.insert(draw.randrange(len(damaged)), damaged[at])
+            else:
+                words = re.split(r"(\W+)", damaged[at])
+                words[draw.randrange(len(words))] = draw.choice(DAMAGE)
+                damaged[at] = "".join(words)
+        text = "".join(damaged)
+        told = None
+        try:
+            nandlab.strace_import(text, root=draw.choice(["/r", "/"]))
+        except NandlabError as error:
+            told = str(error)
+        outcomes.add("read" if told is None else "refused")
+        assert told is None or re.fullmatch(r"log:\d+: .+", told), (told, text)
+    assert outcomes == {"read", "refused"}
+
+
+@pytest.mark.usefixtures("engine_is_built")
+def test_the_script_of_every_call_runs() -> None:
+    found = nandlab.strace_import(ONE_OF_EACH, root="/r")
+    assert len(nandlab.script(found.script, fs="ubifs").phases) == 2
+    handled = {call for call in HANDLERS if re.search(rf"\b{call}\(", ONE_OF_EACH)}
+    # Others are the same call under another name, for other machines.
+    assert {HANDLERS[call] for call in handled} == set(HANDLERS.values())

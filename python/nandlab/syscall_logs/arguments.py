@@ -12,6 +12,7 @@ _STRING = re.compile(rf"({_QUOTED})(\.\.\.)?$")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|([0-7]{1,3})|(.))")
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "a": "\a", "b": "\b"}
 _DESCRIPTOR = re.compile(r"(-?\d+|AT_FDCWD)(?:<(.*)>(\(deleted\))?)?$")
+_DELETED = b" (deleted)"
 _RESULT = re.compile(r"\)? *= (0x[0-9a-f]+|-?\d+|\?)(?: ?(.*))?$")
 _PIECE = re.compile(rf"\{{iov_base=({_QUOTED})(\.\.\.)?, iov_len=(\d+)\}}$")
 
@@ -95,8 +96,10 @@ def descriptor(text: str) -> Descriptor:
     if found[2] is None:
         return Descriptor(number, None, False)
     # `-yy` appends the number of a device.
-    name = re.sub(r"<(?:char|block) [0-9:]+>$", "", found[2])
-    return Descriptor(number, unescaped(name), found[3] is not None)
+    name = unescaped(re.sub(r"<(?:char|block) [0-9:]+>$", "", found[2]))
+    # Older versions of strace print the name that /proc/PID/fd has, with the word in it.
+    is_deleted = found[3] is not None or name.endswith(_DELETED)
+    return Descriptor(number, name.removesuffix(_DELETED), is_deleted)
 
 
 def string(text: str) -> tuple[bytes, bool]:
