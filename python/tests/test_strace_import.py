@@ -251,6 +251,14 @@ def test_threads_share_and_a_child_may_speak_before_its_parent_does() -> None:
     assert lines_of(*calls) == ["put a 644 1 1 h 78", "put b 644 1 1 h 79"]
 
 
+def test_a_process_that_no_call_made_has_what_its_descriptors_are_called() -> None:
+    calls = (OPEN, 'write(3</r/a>, "one", 3) = 3', '@8 write(3</r/a>, "two", 3) = 3')
+    assert lines_of(*calls) == ["put a 644 3 3 h 6f6e65", "write a 3 3 3 h 74776f"]
+    (told,) = nandlab.strace_import(log_of(*calls), root="/r").complaints
+    assert told.startswith("Processes whose making is not in the log: 1. ")
+    assert nandlab.strace_import(log_of(*calls[:2]), root="/r").complaints == ()
+
+
 def test_a_number_is_free_as_soon_as_close_begins() -> None:
     thread = "clone(child_stack=0x7f, flags=CLONE_FILES|CLONE_THREAD) = 8"
     calls = (

@@ -152,6 +152,7 @@ def _answer(
         "root": word(state.root),
         "calls": len(log.calls),
         "processes": len(log.processes),
+        "without_parent": state.processes.without_parent - 1,
         "bad_lines": log.bad_lines,
         "files_before": before,
         "lines": len(lines.lines),
@@ -176,6 +177,11 @@ def _notes(answer: dict[str, Any]) -> list[str]:
         found.append(
             f"{answer['processes']} processes and threads made the calls. {_ONE_PROCESS}: the "
             "calls stand in the order of the log."
+        )
+    if answer["without_parent"] > 0:
+        found.append(
+            f"Processes whose making is not in the log: {answer['without_parent']}. What they had "
+            "open is taken from names of descriptors, at the ends of the files. Record %process."
         )
     if answer["bytes_drawn"]:
         found.append(f"{answer['bytes_drawn']} bytes are drawn: the log does not hold them.")

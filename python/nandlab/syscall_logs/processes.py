@@ -72,6 +72,8 @@ class Processes:
         """Begin with none. `folder` is where the first ones stand."""
         self._forks, self._folder, self._umask = forks, folder, umask
         self._known: dict[int, Process] = {}
+        self.without_parent = 0
+        """Processes whose making is not in the log: the first one, and others if it lacks calls."""
 
     def of(self, number: int) -> Process:
         """The process of a number. A child begins with what its parent has at this moment.
@@ -87,6 +89,7 @@ class Processes:
         return found
 
     def _new(self) -> Process:
+        self.without_parent += 1
         return Process(Descriptors(), Place(self._folder, self._umask))
 
     def _child(self, fork: Fork) -> Process:
