@@ -207,7 +207,13 @@ def test_the_cache_holds_a_page_of_each_plane_at_most(files: Files) -> None:
     cached = [(SYNTHETIC, {"Device_Level_Data_Caching_Mode": "WRITE_CACHE"})]
     sections = {"flash": flash, "flows": cached}
     # 2 channels of 2 chips of 4 planes.
-    assert _settings(files, **sections)["cache.bytes"] == 16 * 4_096
+    some = {"Data_Cache_Capacity": 10_000_000}
+    assert _settings(files, device=some, **sections)["cache.bytes"] == 16 * 4_096
+    # All that is written fits, or what is written most.
+    assert _settings(files, **sections)["cache.bytes"] == 536_870_912
+    keys = {"Address_Distribution": "RANDOM_HOTCOLD", "Percentage_of_Hot_Region": 10}
+    sections["flows"] = [(SYNTHETIC, {**keys, "Device_Level_Data_Caching_Mode": "WRITE_CACHE"})]
+    assert _settings(files, device=some, **sections)["cache.bytes"] == 10_000_000
     small = {"Data_Cache_Capacity": 20_000}
     assert _settings(files, device=small, **sections)["cache.bytes"] == 20_000
 

@@ -179,9 +179,17 @@ factory_bad_probability = 0.0
 
 
 def settings_of(
-    file: DeviceFile, flows: Sequence[Section], shape: Shape, part: str, capacity_bytes: int
+    file: DeviceFile,
+    flows: Sequence[Section],
+    shape: Shape,
+    part: str,
+    capacity_bytes: int,
+    rewritten_bytes: int,
 ) -> dict[str, Any]:
-    """Keys of the device and their values; `part` names the part file."""
+    """Keys of the device and their values; `part` names the part file.
+
+    `rewritten_bytes` are those of the pages that most writes go to.
+    """
     device, host = file.device, file.host
     plane_blocks = file.flash.count("Block_No_Per_Plane")
     is_sata = device.word("HostInterface_Type") == "SATA"
@@ -207,7 +215,7 @@ def settings_of(
         "flash.settings.low_water": _low_water(device, shape, capacity_bytes),
         "flash.settings.wear_leveling": wear_leveling,
         "flash.settings.wear_threshold": device.count("Static_Wearleveling_Threshold"),
-        "cache.bytes": _cache_bytes(file, flows, shape),
+        "cache.bytes": _cache_bytes(file, flows, shape, rewritten_bytes),
         "cleaning.background": False,
         "cleaning.steps_per_program": 0,
         "host.bytes_per_second": int(host.share("PCIe_Lane_Bandwidth") * lanes * 10**9),
@@ -267,12 +275,15 @@ def _low_water(device: Section, shape: Shape, capacity_bytes: int) -> int:
     return max(1, min(int(device.share("GC_Exec_Threshold") * shape.blocks * 2 / 3), most))
 
 
-def _cache_bytes(file: DeviceFile, flows: Sequence[Section], shape: Shape) -> int:
+def _cache_bytes(
+    file: DeviceFile, flows: Sequence[Section], shape: Shape, rewritten_bytes: int
+) -> int:
     """Bytes of the write cache: none if the flows leave it alone.
 
     `write_to_destage_buffer` of MQSim holds a write back while the data that are on their way to
-    the flash are a page for each plane of the device, whatever the capacity is. Of the capacity a
-    page that is written in part takes a whole one.
+    the flash are a page for each plane of the device, whatever the capacity is. A page that is
+    written again within a second is not on its way: it stays, as long as there is room. Of the
+    capacity a page that is written in part takes a whole one.
     """
     name = "Device_Level_Data_Caching_Mode"
     caching = {flow.word(name) in ("WRITE_CACHE", "WRITE_READ_CACHE") for flow in flows}
@@ -285,6 +296,8 @@ def _cache_bytes(file: DeviceFile, flows: Sequence[Section], shape: Shape) -> in
     planes = file.device.count("Flash_Channel_Count") * file.device.count("Chip_No_Per_Channel")
     planes *= file.flash.count("Die_No_Per_Chip") * file.flash.count("Plane_No_Per_Die")
     held = file.device.count("Data_Cache_Capacity") * shape.page_bytes // shape.page_capacity_bytes
+    if rewritten_bytes <= held:
+        return held
     return min(held, planes * shape.page_capacity_bytes)
 
 

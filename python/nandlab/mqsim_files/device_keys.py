@@ -92,8 +92,8 @@ DEVICE_KEYS = (
         _COUNT,
         "536870912",
         near(
-            "bytes of the write cache, but at most a page of each plane: MQSim's writes wait from "
-            "there on"
+            "bytes of the write cache; at most a page of each plane if the pages that most writes "
+            "go to do not fit: MQSim's writes wait from there on"
         ),
         most=2**40,
     ),

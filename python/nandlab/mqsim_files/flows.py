@@ -99,7 +99,8 @@ def scenario_of(number: int, file: DeviceFile, flows: Sequence[Section]) -> Scen
     if flows[0].name == SYNTHETIC:
         _check_jobs(flows, reached * page_bytes // len(flows))
         seed += sum(flow.count("Seed") for flow in flows)
-    settings = settings_of(file, flows, shape, PART_FILE, filled * page_bytes)
+    rewritten_bytes = reached * _hot_percent(flows) // 100 * page_bytes
+    settings = settings_of(file, flows, shape, PART_FILE, filled * page_bytes, rewritten_bytes)
     is_empty = not preconditioned and not _reads(flows)
     empty_pages = 0
     if not preconditioned:
@@ -135,6 +136,14 @@ def scenario_of(number: int, file: DeviceFile, flows: Sequence[Section]) -> Scen
 def _reads(flows: Sequence[Section]) -> bool:
     """True if a flow may read: then pages have to be there."""
     return any(flow.name == TRACE or flow.count("Read_Percentage") > 0 for flow in flows)
+
+
+def _hot_percent(flows: Sequence[Section]) -> int:
+    """Share of the pages that most requests go to."""
+    if any(flow.name == TRACE or flow.word("Address_Distribution") != "RANDOM_HOTCOLD"
+           for flow in flows):  # fmt: skip
+        return 100
+    return max(flow.count("Percentage_of_Hot_Region") for flow in flows)
 
 
 def _ends_by_time(flows: Sequence[Section]) -> bool:
