@@ -32,6 +32,10 @@ _BACK_END = (
     "fast18/backend-contention/ssdconfig-backend-contention.xml",
     "workload-backend-contention-flow-2.xml",
 )
+_DATA_CACHE = (
+    "fast18/data-cache-contention/ssdconfig-datacache-contention.xml",
+    "workload-datacache-contention-flow-2.xml",
+)
 _IDEAL = {"Ideal_Mapping_Table": "true"}
 _PLAIN = {**_IDEAL, "Device_Level_Data_Caching_Mode": "TURNED_OFF", "Priority_Class": "HIGH"}
 _ONE_DIE = {"Die_No_Per_Chip": "1", "Die_IDs": "0", "Block_No_Per_Plane": "4096"}
@@ -77,6 +81,14 @@ EXPERIMENTS = (
     Experiment(
         "70 % reads, no cache", "suspension of programs and erases", *_ROOT, 1,
         {**_MIX, "CMD_Suspension_Support": "PROGRAM_ERASE"},
+    ),
+    Experiment(
+        "data-cache-contention, one flow", "no preconditioning", *_DATA_CACHE, 1,
+        {"Enabled_Preconditioning": "false"},
+    ),
+    Experiment(
+        "data-cache-contention, one flow", "no preconditioning, advanced cache", *_DATA_CACHE, 1,
+        {"Enabled_Preconditioning": "false", "Caching_Mechanism": "ADVANCED"},
     ),
     Experiment("trace", "as shipped", *_ROOT, 3),
     Experiment("trace", "whole mapping table in memory", *_ROOT, 3, _IDEAL),
@@ -125,12 +137,7 @@ def run_experiments(
             except ComparisonError as error:
                 found.append({"group": one.group, "label": one.label, "failed": str(error)})
                 continue
-        found.append(
-            {
-                "group": one.group,
-                "label": one.label,
-                "mqsim": as_record(theirs),
-                "nandlab": as_record(own),
-            }
-        )
+        record: dict[str, Any] = {"group": one.group, "label": one.label}
+        record |= {"mqsim": as_record(theirs), "nandlab": as_record(own)}
+        found.append(record)
     return found

@@ -84,14 +84,15 @@ def compare_pair(pair: Pair, given: argparse.Namespace) -> dict[str, Any]:
                 copies = write_copies(
                     pair, given.checkout, number, Path(name), seed_step=step, stop_s=stop_s
                 )
-                # MQSim that fails leaves the rest of its file, so nothing else of it is asked for.
-                if not ended:
-                    row["mqsim"].append(_told(run_mqsim, given.binary, *copies, given.limit_s))
-                    ended = isinstance(row["mqsim"][-1], str)
+                row["mqsim"].append(_told(run_mqsim, given.binary, *copies, given.limit_s))
+                # MQSim that fails leaves the rest of its file, so the comparison ends with it.
+                ended = isinstance(row["mqsim"][-1], str)
                 row["nandlab"].append(_told(run_nandlab, given.nandlab, *copies))
             if ended:
                 break
         print(f"{pair.name}: scenario {number} is done", file=sys.stderr, flush=True)
+        if ended:
+            break
     return record
 
 

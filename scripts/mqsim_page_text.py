@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
+from textwrap import wrap
 from typing import Any
 
 from mqsim_reasons import BEFORE, REASONS
@@ -91,7 +92,8 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[str]) -> list[str]:
-    right = [":---" if name in ("scenario", "flows", "condition") else "---:" for name in columns]
+    left = ("scenario", "flows", "condition", "here")
+    right = [":---" if name in left else "---:" for name in columns]
     return [_row(columns), f"|{'|'.join(right)}|", *rows, ""]
 
 
@@ -177,11 +179,9 @@ def _failures(file: Record) -> Iterator[str]:
         if missing := row.get("missing_trace"):
             yield f"- {what} is left out: the checkout has no `{missing}`."
             continue
-        if not row["mqsim"]:
-            continue
         said = [one for one in row["mqsim"] if isinstance(one, str)]
         if said:
-            yield f"- {what}: MQSim {said[0]}. The file ends there for MQSim."
+            yield f"- {what}: MQSim {said[0]}. The comparison of the file ends there."
         if refused := [one for one in row["nandlab"] if isinstance(one, str)]:
             yield f"- {what}: nandlab refused it: {refused[0]}."
 
@@ -263,51 +263,62 @@ def _experiments(record: Record) -> list[str]:
     return _table(EXPERIMENT_COLUMNS, rows)
 
 
+def _paragraph(text: str, indent: str = "") -> list[str]:
+    lines = wrap(
+        text.strip(), 120, break_long_words=False, break_on_hyphens=False, subsequent_indent=indent
+    )
+    return [*lines, ""]
+
+
+_MADE = """
+Made by `scripts/mqsim_page.py` of `docs/mqsim-comparison.json`: do not edit. MQSim is a simulator
+of SSDs by others. `MQSIM=/path/to/checkout scripts/mqsim_page.py run` runs every configuration that
+it ships with every workload beside it, in MQSim and in [`nandlab mqsim`](mqsim.md). Nothing is
+fetched: without `MQSIM` the script says so and ends with status 2.
+"""
+_AGREEMENT = """
+Agreement says that two models are alike. It does not say which of them is nearer to a real drive.
+"""
+_FIGURES = """
+A cell with a stroke has MQSim on the left and nandlab on the right; a dash stands for what is not
+told. Ratios are nandlab/MQSim, run by run, with their range where it is wider than 2 %. *Asked* are
+requests that a flow made, and *lost* those of them without an answer. IOPS and bandwidth are over
+the time to the last answer of a flow. MQSim's own IOPS divide by whole seconds. So a log of it,
+switched on in the copies, tells that time to a millisecond. Mean response is
+`Device_Response_Time`. Programs to two planes count twice. Write amplification is bytes of
+programmed pages for a byte written, so writes of half a page alone make 2. Processor seconds are
+those of the whole command.
+"""
+_CONDITIONS = """
+Copies of the same files with keys changed, 2 s of simulated time, shipped seeds. One run of each,
+since both simulators repeat themselves.
+"""
+
+
 def page(record: Record) -> str:
     """The whole page."""
     lines = [
         "# MQSim and nandlab on MQSim's own files",
         "",
-        "Made by `scripts/mqsim_page.py` of `docs/mqsim-comparison.json`: do not edit. MQSim is a "
-        "simulator of SSDs by others.",
-        "`MQSIM=/path/to/checkout scripts/mqsim_page.py run` runs every configuration that it "
-        "ships with every workload beside it, in MQSim and in",
-        "[`nandlab mqsim`](mqsim.md). Nothing is fetched: without `MQSIM` the script says so and "
-        "ends with status 2.",
-        "",
+        *_paragraph(_MADE),
         *_table(("condition", "here"), [_row(pair) for pair in record["conditions"].items()]),
         "## In short",
         "",
         *_summary(record),
-        "Agreement says that two models are alike. It does not say which of them is nearer to a "
-        "real drive.",
-        "",
+        *_paragraph(_AGREEMENT),
         "## Figures",
         "",
-        "A cell with a stroke has MQSim on the left and nandlab on the right. Ratios are "
-        "nandlab/MQSim, run by run, with their range where it is",
-        "wider than 2 %. *Asked* are requests that a flow made, and *lost* those of them without "
-        "an answer. IOPS and bandwidth are over the time to the last",
-        "answer of a flow. MQSim's own IOPS divide by whole seconds, so a log of it, switched on "
-        "in the copies, tells that time to a millisecond.",
-        "Mean response is `Device_Response_Time`. Programs to two planes count twice. Write "
-        "amplification is bytes of programmed pages for a byte written,",
-        "so a write of half a page alone makes 2. Processor seconds are those of the whole "
-        "command. A stroke in place of a figure: it is not told.",
-        "",
+        *_paragraph(_FIGURES),
     ]
     for file in record["files"]:
         lines += _file_lines(file)
     failures = [line for file in record["files"] for line in _failures(file)]
     if failures:
-        lines += ["## What did not run", "", *failures, ""]
+        lines += ["## What did not run", ""]
+        for line in failures:
+            lines += _paragraph(line, indent="  ")[:-1]
+        lines.append("")
     if record["experiments"]:
-        lines += [
-            "## One condition at a time",
-            "",
-            "Copies of the same files with a key changed, 2 s of simulated time, shipped seeds, "
-            "one run of each: both simulators repeat themselves.",
-            "",
-            *_experiments(record),
-        ]
+        lines += ["## One condition at a time", "", *_paragraph(_CONDITIONS)]
+        lines += _experiments(record)
     return "\n".join([*lines, REASONS.strip(), "", BEFORE.strip(), ""])

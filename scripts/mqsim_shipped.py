@@ -185,10 +185,14 @@ def run_mqsim(binary: Path, device: Path, workload: Path, limit_s: int) -> Run:
     if status in (-9, -24, 137, 152):
         raise ComparisonError(f"had not ended after {limit_s} s of processor time")
     if status != 0 or not result.is_file():
-        said = [line.strip() for line in text.splitlines() if "ERROR" in line or "what()" in line]
+        # Its own words stay out of the page.
+        why = "nothing was said"
+        if "ERROR" in text:
+            why = "a check of its own failed"
+        elif "what()" in text or "Traceback" in text:
+            why = "an exception ended it"
         raise ComparisonError(
-            f"ended with status {status} after {seconds:.0f} s of processor time: "
-            f"{said[-1] if said else 'nothing was said'}"
+            f"ended with status {status} after {seconds:.0f} s of processor time: {why}"
         )
     logs = sorted(folder.glob(f"{workload.stem}.IO_Flow*.log"))
     planes = parsed(device)
