@@ -255,6 +255,27 @@ def test_the_table_is_cached_only_where_nothing_is_cleaned(files: Files) -> None
     assert layer({"Overprovisioning_Ratio": "0.01"}, Working_Set_Percentage=100) == "page"
 
 
+def test_pages_that_the_dies_read_are_told_where_a_study_tells_them(files: Files) -> None:
+    def reads(device: Keys, **flow: Any) -> Any:
+        files.write(device=device, flows=[(SYNTHETIC, flow)])
+        return files.run().answer["scenarios"][0]["device"]
+
+    assert reads({})["page_reads"] == 2_000
+    # Each request of three pages reads all of them.
+    assert reads({}, Average_Request_Size=24)["page_reads"] == 6_000
+    assert reads({}, Read_Percentage=0)["page_reads"] == 0
+    full = reads({"Enabled_Preconditioning": "true"}, Read_Percentage=0)
+    assert full["page_reads"] == full["page_programs"] - 2_000 > 0
+    # Half of a page that is there is read before it is written.
+    files.write(device={}, flows=[(SYNTHETIC, {"Average_Request_Size": 4, "Read_Percentage": 50})])
+    part = files.run()
+    assert part.answer["scenarios"][0]["device"]["page_reads"] == 2_000
+    cached = {"Device_Level_Data_Caching_Mode": "WRITE_CACHE"}
+    assert reads({}, Read_Percentage=50, **cached)["page_reads"] is None
+    assert reads({}, Read_Percentage=0, **cached)["page_reads"] == 0
+    assert reads({"Ideal_Mapping_Table": "false"})["page_reads"] is None
+
+
 # --- traces -----------------------------------------------------------------------------------
 
 TRACE_TEXT = "".join(
