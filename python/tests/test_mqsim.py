@@ -218,6 +218,23 @@ def test_the_cache_holds_a_page_of_each_plane_at_most(files: Files) -> None:
     assert _settings(files, device=small, **sections)["cache.bytes"] == 20_000
 
 
+def test_cached_writes_take_the_time_of_the_memory_one_after_the_other(files: Files) -> None:
+    def row(depth: int, **flow: Any) -> Any:
+        device = {"Data_Cache_DRAM_Data_Rate": 100, "Data_Cache_DRAM_Data_Busrt_Size": 1}
+        keys = {"Read_Percentage": 0, "Average_No_of_Reqs_in_Queue": depth, **flow}
+        files.write(device=device, flows=[(SYNTHETIC, keys)])
+        return files.run().rows[0]
+
+    cached = {"Device_Level_Data_Caching_Mode": "WRITE_CACHE", "Total_Requests_To_Generate": 200}
+    # 13 and 13 ns for the row, 2,048 cycles of 10 ns, and 4 KiB at 4 GB/s to the device.
+    memory_us, bus_us = (26 + 20_480) / 1_000, 4_096 / 4_000
+    alone = row(1, **cached)
+    assert alone["Min_Device_Response_Time"] == pytest.approx(memory_us + bus_us, abs=0.01)
+    assert row(8, **cached)["IOPS"] == pytest.approx(1e6 / memory_us, rel=0.05)
+    least = row(1)["Min_Device_Response_Time"]
+    assert least == pytest.approx(300 + 12.3 + bus_us, abs=0.1)
+
+
 def test_a_hot_region_gets_all_but_its_share(files: Files) -> None:
     files.flow(Address_Distribution="RANDOM_HOTCOLD", Percentage_of_Hot_Region=10)
     assert 'random_distribution = "zoned:90/10:10/90"' in _plan(files)[1]

@@ -199,6 +199,10 @@ def settings_of(
     if device.is_on("Static_Wearleveling_Enabled"):
         wear_leveling = "static"
     overhead_ns = host.count("SATA_Processing_Delay") if is_sata else 0
+    cache_bytes = _cache_bytes(file, flows, shape, rewritten_bytes)
+    memory_ns = _memory_ns(file, flows) if cache_bytes else 0
+    # One memory serves one write after the other; reads would wait for it here, but not there.
+    is_shared = memory_ns > 0 and all(flow.count("Read_Percentage") == 0 for flow in flows)
     return {
         "flash.part": part,
         "flash.blocks": shape.blocks,
@@ -215,13 +219,13 @@ def settings_of(
         "flash.settings.low_water": _low_water(device, shape, capacity_bytes),
         "flash.settings.wear_leveling": wear_leveling,
         "flash.settings.wear_threshold": device.count("Static_Wearleveling_Threshold"),
-        "cache.bytes": _cache_bytes(file, flows, shape, rewritten_bytes),
+        "cache.bytes": cache_bytes,
         "cleaning.background": False,
         "cleaning.steps_per_program": 0,
         "host.bytes_per_second": int(host.share("PCIe_Lane_Bandwidth") * lanes * 10**9),
         "host.command_overhead_ns": overhead_ns,
-        "host.write_overhead_ns": overhead_ns,
-        "host.processors": _EXECUTES_MAX,
+        "host.write_overhead_ns": overhead_ns + memory_ns,
+        "host.processors": 1 if is_shared else _EXECUTES_MAX,
         "host.queue_depth": device.count("IO_Queue_Depth"),
         "host.executes": min(fetched, device.count("IO_Queue_Depth"), _EXECUTES_MAX),
     }
@@ -299,6 +303,21 @@ def _cache_bytes(
     if rewritten_bytes <= held:
         return held
     return min(held, planes * shape.page_capacity_bytes)
+
+
+def _memory_ns(file: DeviceFile, flows: Sequence[Section]) -> int:
+    """Time of a write in the DRAM of the cache; 0 for a trace, whose requests have many sizes.
+
+    `estimate_dram_access_time` of MQSim: a row is opened, then two bursts go in a cycle. Requests
+    here are taken as if they lay in one row.
+    """
+    if flows[0].name != SYNTHETIC:
+        return 0
+    device = file.device
+    size_bytes = max(flow.count("Average_Request_Size") for flow in flows) * _SECTOR_BYTES
+    cycles = size_bytes // device.count("Data_Cache_DRAM_Data_Busrt_Size") // 2
+    moved_ns = cycles * 1_000 // device.count("Data_Cache_DRAM_Data_Rate")
+    return device.count("Data_Cache_DRAM_tRCD") + device.count("Data_Cache_DRAM_tCL") + moved_ns
 
 
 def check_host(file: DeviceFile) -> None:

@@ -6,7 +6,10 @@ from nandlab.mqsim_files.key import DEVICE, FLASH, HOST, Key, Kind, left, near, 
 
 _COUNT, _WORD, _SWITCH, _SHARE = Kind.COUNT, Kind.WORD, Kind.SWITCH, Kind.SHARE
 _NO_SUSPENSION = left("nothing interrupts a program or an erase here, nor does in MQSim")
-_NO_DRAM = left("the cache here has a size and no timing of its own")
+_DRAM = near(
+    "synthetic flows: time before a write is in the cache, one after the other if no flow reads"
+)
+_NO_DRAM = left("a write to the cache is taken as if it lay in one row")
 _NO_LOG = left("a log of response times; the answer has percentiles")
 _MISSPELT = left("MQSim does not read this name, and neither does nandlab")
 _MEAN_READ = near("the chip has one read time: the mean of the page types")
@@ -97,11 +100,11 @@ DEVICE_KEYS = (
         ),
         most=2**40,
     ),
-    Key(DEVICE, "Data_Cache_DRAM_Data_Busrt_Size", _COUNT, "4", _NO_DRAM),
-    Key(DEVICE, "Data_Cache_DRAM_Data_Rate", _COUNT, "800", _NO_DRAM),
+    Key(DEVICE, "Data_Cache_DRAM_Data_Busrt_Size", _COUNT, "4", _DRAM, least=1),
+    Key(DEVICE, "Data_Cache_DRAM_Data_Rate", _COUNT, "800", _DRAM, least=1),
     Key(DEVICE, "Data_Cache_DRAM_Row_Size", _COUNT, "8192", _NO_DRAM),
-    Key(DEVICE, "Data_Cache_DRAM_tCL", _COUNT, "13", _NO_DRAM),
-    Key(DEVICE, "Data_Cache_DRAM_tRCD", _COUNT, "13", _NO_DRAM),
+    Key(DEVICE, "Data_Cache_DRAM_tCL", _COUNT, "13", _DRAM, most=10**6),
+    Key(DEVICE, "Data_Cache_DRAM_tRCD", _COUNT, "13", _DRAM, most=10**6),
     Key(DEVICE, "Data_Cache_DRAM_tRP", _COUNT, "13", _NO_DRAM),
     Key(
         DEVICE,
