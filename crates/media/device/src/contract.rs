@@ -1,6 +1,7 @@
 //! The contract of a block device: commands in, the time of their end out.
 
 use crate::command::{Activity, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics};
+use crate::host_queues::HostQueues;
 use crate::precondition::{Precondition, Steadiness};
 
 /// A device that takes commands in units of 512-byte sectors.
@@ -12,6 +13,12 @@ pub trait BlockDevice: Send {
     ///
     /// An eMMC 4.5 card says 2: one that executes, and one that the driver has prepared.
     fn queue_depth(&self) -> u32;
+
+    /// The submission queues between host and device, where there are several, or where completions are told together;
+    /// the depth is then that of each queue. None of a device that takes commands in the order in which they come.
+    fn host_queues(&self) -> Option<HostQueues> {
+        None
+    }
 
     /// True if the distance between two commands costs time, which schedulers ask for.
     fn is_rotational(&self) -> bool;

@@ -14,7 +14,7 @@
 //! modeling", IEEE Computer 27(3), 1994.
 
 use crate::disk_spec::DiskSpec;
-use crate::spec::HostSpec;
+use crate::host_spec::HostSpec;
 use crate::{
     Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics, Operation,
     SECTOR_BYTES,

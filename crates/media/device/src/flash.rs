@@ -21,8 +21,10 @@ mod parts;
 
 use crate::cache::{Sectors, WriteCache, sectors};
 use crate::die::{Dies, InFlight};
+use crate::host_queues::HostQueues;
+use crate::host_spec::HostSpec;
 use crate::places::Places;
-use crate::spec::{DeviceSpec, FlashSpec, HostSpec, SpecError};
+use crate::spec::{DeviceSpec, FlashSpec, SpecError};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{
     Activity, BlockDevice, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics,
@@ -737,6 +739,10 @@ impl BlockDevice for FlashDevice {
 
     fn queue_depth(&self) -> u32 {
         self.host.queue_depth
+    }
+
+    fn host_queues(&self) -> Option<HostQueues> {
+        self.host.queues()
     }
 
     fn is_rotational(&self) -> bool {

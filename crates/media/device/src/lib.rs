@@ -7,6 +7,7 @@
 //!
 //! What is left out: data bytes (a device counts, it stores none), power states, link training.
 
+mod arbitration;
 mod build;
 mod cache;
 mod command;
@@ -16,8 +17,11 @@ mod die;
 mod disk;
 mod disk_spec;
 mod flash;
+mod host_queues;
+mod host_spec;
 mod places;
 mod precondition;
+mod queued;
 mod rules;
 mod spec;
 mod table;
@@ -33,10 +37,11 @@ pub use contract::BlockDevice;
 pub use disk::DiskDevice;
 pub use disk_spec::{DiskSpec, SeekSpec};
 pub use flash::FlashDevice;
+pub use host_queues::{Arbitration, Coalescing, HostQueues, Weights};
+pub use host_spec::{ArbitrationSpec, HostSpec};
 pub use precondition::{DEVICE_WRITES_MAX, Fill, Precondition, Preconditioning, Steadiness};
-pub use spec::{
-    CacheSpec, Cleaning, DeviceSpec, FlashSpec, HostSpec, Published, SpecError, Suspend,
-};
+pub use queued::{Fetched, QueuedDevice};
+pub use spec::{CacheSpec, Cleaning, DeviceSpec, FlashSpec, Published, SpecError, Suspend};
 pub use table::{devices, find_device, find_or_load};
 
 #[cfg(test)]

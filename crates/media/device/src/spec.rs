@@ -3,6 +3,7 @@
 //! Every value of a preset stands beside its source: a test refuses a key without one.
 
 use crate::disk_spec::DiskSpec;
+use crate::host_spec::HostSpec;
 use crate::rules::first_broken;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -68,31 +69,6 @@ pub struct Published {
     /// Cells to which a value of the device is fitted, by their key: two at most. The others are predictions.
     #[serde(default)]
     pub fitted: Vec<String>,
-}
-
-/// The host interface: a half duplex bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HostSpec {
-    /// Bytes per second over the bus.
-    pub bytes_per_second: u64,
-    /// Time from the begin of a command until its data can move, nanoseconds.
-    pub command_overhead_ns: u64,
-    /// The same time of a write, where it differs: a write into the cache asks the map for nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub write_overhead_ns: Option<u64>,
-    /// Commands the host may have outstanding.
-    pub queue_depth: u32,
-    /// Commands that are executed at once. With one, they are executed strictly in order.
-    pub executes: u32,
-    /// Array reads of queued commands begin before their turn, as a card with a command queue prefetches into its
-    /// buffer. Overhead and transfers keep the order.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub prefetches: bool,
-    /// Processors of the controller: so many commands have their overhead at once. Left out, each command has its
-    /// own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub processors: Option<u32>,
 }
 
 /// Dies, channels and the translation layer.
@@ -260,12 +236,23 @@ const KEYS: &[&str] = &[
     "flash.ftl",
     "flash.mapping_unit_bytes",
     "flash.part",
+    "host.arbitration",
+    "host.arbitration_burst",
     "host.bytes_per_second",
     "host.command_overhead_ns",
     "host.executes",
+    "host.interrupt_coalescing_threshold",
+    "host.interrupt_coalescing_time_us",
     "host.prefetches",
     "host.processors",
     "host.queue_depth",
+    "host.queues_high",
+    "host.queues_low",
+    "host.queues_urgent",
+    "host.submission_queues",
+    "host.weight_high",
+    "host.weight_low",
+    "host.weight_medium",
     "host.write_overhead_ns",
 ];
 
@@ -335,7 +322,8 @@ impl DeviceSpec {
         }
         section.insert(last.to_owned(), scalar(value));
         let changed: Self = table.try_into().map_err(|error| wrong(explain(&error)))?;
-        changed.check().map_err(wrong)?;
+        // Keys that need one another come one by one; whether they fit together is asked when the device is made.
+        changed.check_values().map_err(wrong)?;
         *self = changed;
         Ok(())
     }
@@ -345,7 +333,13 @@ impl DeviceSpec {
     /// # Errors
     /// A sentence that begins with the key outside its range and names the permitted values.
     pub fn check(&self) -> Result<(), String> {
-        self.host.check()?;
+        self.check_values()?;
+        self.host.check_queues(self.disk.is_some())
+    }
+
+    /// As [`DeviceSpec::check`], without what keys of several queues ask of one another.
+    fn check_values(&self) -> Result<(), String> {
+        self.host.check_values()?;
         if let Some(published) = &self.published {
             published.check()?;
         }
@@ -411,32 +405,6 @@ impl Published {
             ),
         ];
         first_broken("published", &rules)
-    }
-}
-
-impl HostSpec {
-    fn check(&self) -> Result<(), String> {
-        let rules = [
-            (
-                (1_000..=1_000_000_000_000).contains(&self.bytes_per_second),
-                "bytes_per_second must be 1000 to 10^12",
-            ),
-            (
-                self.command_overhead_ns <= 1_000_000_000,
-                "command_overhead_ns must be at most 1000000000 (1 s)",
-            ),
-            (
-                self.write_overhead_ns.is_none_or(|overhead_ns| overhead_ns <= 1_000_000_000),
-                "write_overhead_ns must be at most 1000000000 (1 s)",
-            ),
-            ((1..=65_536).contains(&self.queue_depth), "queue_depth must be 1 to 65536"),
-            ((1..=1_024).contains(&self.executes), "executes must be 1 to 1024"),
-            (
-                self.processors.is_none_or(|processors| (1..=1_024).contains(&processors)),
-                "processors must be 1 to 1024",
-            ),
-        ];
-        first_broken("host", &rules)
     }
 }
 
@@ -592,7 +560,23 @@ mod tests {
     #[test]
     fn the_keys_of_set_are_sorted_and_complete() {
         assert!(KEYS.windows(2).all(|pair| pair[0] < pair[1]));
-        let optional = ["flash.blocks", "flash.bus", "flash.mapping_unit_bytes", "host.processors"];
+        let optional = [
+            "flash.blocks",
+            "flash.bus",
+            "flash.mapping_unit_bytes",
+            "host.arbitration",
+            "host.arbitration_burst",
+            "host.interrupt_coalescing_threshold",
+            "host.interrupt_coalescing_time_us",
+            "host.processors",
+            "host.queues_high",
+            "host.queues_low",
+            "host.queues_urgent",
+            "host.submission_queues",
+            "host.weight_high",
+            "host.weight_low",
+            "host.weight_medium",
+        ];
         let mut found: BTreeSet<String> = optional.map(String::from).into();
         for spec in devices() {
             let mut table = toml::Table::try_from(&spec).expect("a table");

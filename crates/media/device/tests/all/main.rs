@@ -4,4 +4,5 @@ mod cards;
 mod disk;
 mod flash;
 mod parts;
+mod queues;
 mod support;
