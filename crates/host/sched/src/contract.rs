@@ -27,6 +27,20 @@ pub trait Scheduler: Send {
     /// With `force` it moves everything it has, without waiting for anything.
     fn dispatch(&mut self, now_ns: u64, force: bool, queue: &mut Queue) -> u32;
 
+    /// As [`Scheduler::dispatch`] without force, for one hardware queue (`dispatch_request` of blk-mq).
+    ///
+    /// A scheduler with one structure for the whole device answers whichever asks, also with a request of another
+    /// hardware queue; one with lists for each has its own answer.
+    fn dispatch_to(&mut self, hardware_queue: usize, now_ns: u64, queue: &mut Queue) -> u32 {
+        debug_assert!(hardware_queue < queue.map.hardware_queues(), "a queue of the device asks");
+        self.dispatch(now_ns, false, queue)
+    }
+
+    /// True of schedulers of blk-mq. Those of a single queue see one, whatever the device has.
+    fn is_multi_queue(&self) -> bool {
+        false
+    }
+
     /// Requests it holds that are not on the dispatch list.
     fn queued(&self) -> usize;
 

@@ -297,11 +297,17 @@ impl Elevator {
 
     /// The driver asks for work: the head of the dispatch list, or what the scheduler moves there.
     pub fn next(&mut self, now_ns: u64) -> Option<RequestId> {
+        self.next_for(0, now_ns)
+    }
+
+    /// As [`Elevator::next`], asked for a hardware queue. A scheduler with one structure for the device may answer with a
+    /// request of another one.
+    pub fn next_for(&mut self, hardware_queue: usize, now_ns: u64) -> Option<RequestId> {
         self.advance(now_ns);
         while self.queue.dispatch_is_empty() {
             // A scheduler may move nothing and still hold requests: to the driver a wait looks like
             // an empty queue.
-            if self.scheduler.dispatch(now_ns, false, &mut self.queue) == 0 {
+            if self.scheduler.dispatch_to(hardware_queue, now_ns, &mut self.queue) == 0 {
                 return None;
             }
         }

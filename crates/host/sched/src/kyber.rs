@@ -16,15 +16,19 @@
 //!   domain finds no older batch and takes all of them over.
 //! - Priorities matter in merging only.
 //!
-//! Left out: discards and other operations, whose domains stay empty; several software queues, whose
-//! requests would be taken over queue by queue; wake-ups in batches after tokens ran out.
+//! With several hardware queues each has its own FIFOs, batch and domain in turn (`kyber_hctx_data`). The
+//! tokens are those of the device. Bios are merged in the software queue of their core; a hardware queue
+//! takes over those of its cores one after the other.
+//!
+//! Left out: discards and other operations, whose domains stay empty; the queue in which hardware queues
+//! wait for a token, and wake-ups in batches after tokens ran out.
 //!
 //! Source: Linux 6.12, `block/kyber-iosched.c` (the same from 4.20 on); merging, `block/blk-merge.c`.
 
 use crate::tag_depth::TagPool;
 use crate::{
-    Bio, Clock, Direction, Links, List, MergeSide, Queue, RequestId, Scheduler, SchedulerEntry,
-    Settings,
+    Bio, Clock, Direction, Links, List, MergeSide, Queue, QueueMap, RequestId, Scheduler,
+    SchedulerEntry, Settings,
 };
 use settings::{Kind, Parameter};
 
@@ -97,10 +101,10 @@ impl Histogram {
 }
 
 struct Domain {
-    /// Requests that bios can be merged with.
-    staged: List,
-    /// Requests that were taken over for dispatch.
-    ready: List,
+    /// Requests that bios can be merged with, by core (`kyber_ctx_queue`).
+    staged: Vec<List>,
+    /// Requests that were taken over for dispatch, by hardware queue.
+    ready: Vec<List>,
     in_flight: u32,
     /// Tokens that the domain has.
     depth: u32,
@@ -118,8 +122,8 @@ struct Domain {
 impl Domain {
     fn new((max_depth, batch): (u32, u32), target_ns: u32) -> Self {
         Self {
-            staged: List::default(),
-            ready: List::default(),
+            staged: vec![List::default()],
+            ready: vec![List::default()],
             in_flight: 0,
             depth: max_depth,
             max_depth,
@@ -132,19 +136,22 @@ impl Domain {
         }
     }
 
-    /// Takes the next request, if there is one and a token for it.
-    fn take(&mut self, links: &mut Links) -> Option<RequestId> {
+    /// Takes the next request of a hardware queue, if there is one and a token for it.
+    fn take(&mut self, links: &mut Links, map: QueueMap, queue: usize) -> Option<RequestId> {
         if self.in_flight >= self.depth {
             return None;
         }
         // `kyber_flush_busy_kcqs` empties the software queues only when the domain has nothing
         // taken over.
-        if self.ready.is_empty() {
-            while let Some(id) = self.staged.pop_front(links) {
-                self.ready.push_back(links, id);
+        let ready = &mut self.ready[queue];
+        if ready.is_empty() {
+            for core in map.cores_of(queue, self.staged.len()) {
+                while let Some(id) = self.staged[core].pop_front(links) {
+                    ready.push_back(links, id);
+                }
             }
         }
-        let id = self.ready.pop_front(links)?;
+        let id = ready.pop_front(links)?;
         self.in_flight += 1;
         debug_assert!(self.in_flight <= self.max_depth, "a request in flight has a token");
         Some(id)
@@ -197,13 +204,24 @@ impl Domain {
     }
 }
 
-struct Kyber {
-    domains: [Domain; 2],
-    links: Links,
+/// Whose turn it is in a hardware queue.
+#[derive(Clone, Copy)]
+struct Turn {
     /// The domain that is served now.
     current: usize,
     /// Requests dispatched of its batch.
     batching: u32,
+}
+
+impl Turn {
+    const FIRST: Self = Self { current: Direction::Read as usize, batching: 0 };
+}
+
+struct Kyber {
+    domains: [Domain; 2],
+    links: Links,
+    /// By hardware queue.
+    turns: Vec<Turn>,
     /// When each request went to the device.
     started_ns: Vec<u64>,
     clock: Clock,
@@ -221,8 +239,7 @@ impl Kyber {
                 domain(Direction::Write, "write_lat_nsec"),
             ],
             links: Links::default(),
-            current: Direction::Read as usize,
-            batching: 0,
+            turns: vec![Turn::FIRST],
             started_ns: Vec::new(),
             clock,
             timer_ns: None,
@@ -231,25 +248,37 @@ impl Kyber {
 
     /// The next request: of the batch, or of a new batch of the next domain that has a request and
     /// a token, the current one last.
-    fn next(&mut self) -> Option<RequestId> {
-        if self.batching < self.domains[self.current].batch
-            && let Some(id) = self.take()
+    fn next(&mut self, map: QueueMap, queue: usize) -> Option<RequestId> {
+        let Turn { current, batching } = self.turns[queue];
+        if batching < self.domains[current].batch
+            && let Some(id) = self.take(map, queue)
         {
             return Some(id);
         }
         // The batch ends also without a token, and the domain is asked again only after the
         // others.
-        self.batching = 0;
+        self.turns[queue].batching = 0;
         (0..self.domains.len()).find_map(|_| {
-            self.current = (self.current + 1) % self.domains.len();
-            self.take()
+            self.turns[queue].current = (self.turns[queue].current + 1) % self.domains.len();
+            self.take(map, queue)
         })
     }
 
-    fn take(&mut self) -> Option<RequestId> {
-        let id = self.domains[self.current].take(&mut self.links)?;
-        self.batching += 1;
+    fn take(&mut self, map: QueueMap, queue: usize) -> Option<RequestId> {
+        let turn = &mut self.turns[queue];
+        let id = self.domains[turn.current].take(&mut self.links, map, queue)?;
+        turn.batching += 1;
         Some(id)
+    }
+
+    /// Makes lists for as many hardware queues as there are, and for the software queue of a core.
+    fn make_lists(&mut self, map: QueueMap, core: usize) {
+        for domain in &mut self.domains {
+            let software_queues = domain.staged.len().max(core + 1);
+            domain.staged.resize(software_queues, List::default());
+            domain.ready.resize(map.hardware_queues(), List::default());
+        }
+        self.turns.resize(map.hardware_queues(), Turn::FIRST);
     }
 
     /// Empties a domain whatever its tokens.
@@ -258,7 +287,7 @@ impl Kyber {
         for domain in &mut self.domains {
             // A forced drain takes no tokens, but completions give them back: they are counted as
             // taken.
-            for list in [&mut domain.ready, &mut domain.staged] {
+            for list in domain.ready.iter_mut().chain(&mut domain.staged) {
                 while let Some(id) = list.pop_front(&mut self.links) {
                     domain.in_flight += 1;
                     queue.dispatch_tail(id);
@@ -272,25 +301,53 @@ impl Kyber {
 
 impl Scheduler for Kyber {
     fn insert(&mut self, _now_ns: u64, id: RequestId, queue: &mut Queue) {
-        let domain = &mut self.domains[queue.requests[id].bio.direction as usize];
-        domain.staged.push_back(&mut self.links, id);
+        let bio = &queue.requests[id].bio;
+        let core = queue.map.core(bio.pid);
+        let has_lists =
+            core < self.domains[0].staged.len() && self.turns.len() == queue.map.hardware_queues();
+        if !has_lists {
+            self.make_lists(queue.map, core);
+        }
+        self.domains[bio.direction as usize].staged[core].push_back(&mut self.links, id);
     }
 
-    fn dispatch(&mut self, _now_ns: u64, force: bool, queue: &mut Queue) -> u32 {
+    fn dispatch(&mut self, now_ns: u64, force: bool, queue: &mut Queue) -> u32 {
         if force {
             return self.drain(queue);
         }
-        let Some(id) = self.next() else { return 0 };
+        let queues = self.turns.len();
+        u32::from((0..queues).any(|asked| self.dispatch_to(asked, now_ns, queue) > 0))
+    }
+
+    fn dispatch_to(&mut self, hardware_queue: usize, _now_ns: u64, queue: &mut Queue) -> u32 {
+        // A queue that never had a request has no lists yet.
+        if hardware_queue >= self.turns.len() {
+            return 0;
+        }
+        let Some(id) = self.next(queue.map, hardware_queue) else { return 0 };
         queue.dispatch_tail(id);
         1
     }
 
+    fn is_multi_queue(&self) -> bool {
+        true
+    }
+
     fn audit(&self, queue: &Queue) {
         for (direction, domain) in self.domains.iter().enumerate() {
-            for list in [domain.staged, domain.ready] {
+            for list in domain.staged.iter().chain(&domain.ready) {
                 list.audit(&self.links);
                 let is_own = |id: RequestId| queue.requests[id].bio.direction as usize == direction;
                 assert!(list.iter(&self.links).all(is_own), "a domain has one direction");
+            }
+            for (core, list) in domain.staged.iter().enumerate() {
+                let is_own = |id: RequestId| queue.map.core(queue.requests[id].bio.pid) == core;
+                assert!(list.iter(&self.links).all(is_own), "a request is with its core");
+            }
+            for (place, list) in domain.ready.iter().enumerate() {
+                let is_own =
+                    |id: RequestId| queue.map.hardware_queue(queue.requests[id].bio.pid) == place;
+                assert!(list.iter(&self.links).all(is_own), "a request is with its hardware queue");
             }
             assert!((1..=domain.max_depth).contains(&domain.depth), "a domain has tokens");
         }
@@ -304,7 +361,10 @@ impl Scheduler for Kyber {
     }
 
     fn queued(&self) -> usize {
-        self.domains.iter().map(|domain| domain.staged.len() + domain.ready.len()).sum()
+        let lists = |domain: &Domain| -> usize {
+            domain.staged.iter().chain(&domain.ready).map(List::len).sum()
+        };
+        self.domains.iter().map(lists).sum()
     }
 
     fn uses_merge_caches(&self) -> bool {
@@ -317,7 +377,9 @@ impl Scheduler for Kyber {
     }
 
     fn find_merge(&self, bio: &Bio, queue: &Queue) -> Option<(RequestId, MergeSide)> {
-        let staged = self.domains[bio.direction as usize].staged;
+        // The software queue of the core that submits the bio (`kyber_bio_merge`).
+        let core = queue.map.core(bio.pid);
+        let staged = self.domains[bio.direction as usize].staged.get(core)?;
         std::iter::successors(staged.back(), |id| self.links.previous(*id))
             .take(MERGE_CANDIDATES)
             .filter(|id| self.allows_merge(bio, *id, queue))
@@ -336,8 +398,9 @@ impl Scheduler for Kyber {
     // Not called as it stands: without `former` and `latter` no neighbours are joined, as in the
     // kernel.
     fn absorb(&mut self, _: u64, _: RequestId, absorbed: RequestId, queue: &mut Queue) {
-        let domain = &mut self.domains[queue.requests[absorbed].bio.direction as usize];
-        domain.staged.remove(&mut self.links, absorbed);
+        let bio = &queue.requests[absorbed].bio;
+        let domain = &mut self.domains[bio.direction as usize];
+        domain.staged[queue.map.core(bio.pid)].remove(&mut self.links, absorbed);
     }
 
     fn activate(&mut self, now_ns: u64, id: RequestId, _queue: &mut Queue) {
@@ -395,229 +458,4 @@ impl Scheduler for Kyber {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Domain, ENTRY, Histogram, Kyber, LIMITS, TARGET_QUARTERS};
-    use crate::{
-        Bio, Class, Clock, Direction, Elevator, ElevatorOptions, Links, MergeSide, Merged, Request,
-        RequestId, Scheduler,
-    };
-    use std::collections::BTreeMap;
-
-    const CLOCK: Clock = Clock { hz: 1000 };
-    const MILLISECOND_NS: u64 = 1_000_000;
-
-    /// What breaks a count.
-    type Break = fn(&mut Kyber);
-
-    #[test]
-    fn every_broken_count_is_seen() {
-        use crate::tests::{defaults, filled, panics_with};
-        let broken: [(&str, Break); 4] = [
-            ("a token is taken for each request", |kyber| kyber.domains[1].in_flight += 1),
-            ("a domain has one direction", |kyber| kyber.domains.swap(0, 1)),
-            ("a domain has tokens", |kyber| kyber.domains[0].depth = 0),
-            ("a domain has tokens", |kyber| kyber.domains[0].depth = 10_000),
-        ];
-        for (message, break_it) in broken {
-            let (mut kyber, queue) = filled(Kyber::new(&defaults(&ENTRY), CLOCK));
-            break_it(&mut kyber);
-            panics_with(message, || kyber.audit(&queue));
-        }
-    }
-
-    fn read_domain() -> Domain {
-        Domain::new(LIMITS[Direction::Read as usize], 2_000_000)
-    }
-
-    fn write_domain() -> Domain {
-        Domain::new(LIMITS[Direction::Write as usize], 10_000_000)
-    }
-
-    fn bio(direction: Direction, sector: u64) -> Bio {
-        Bio {
-            pid: 1,
-            direction,
-            sync: direction == Direction::Read,
-            noidle: false,
-            class: Class::BestEffort,
-            level: 4,
-            sector,
-            sectors: 8,
-        }
-    }
-
-    fn elevator() -> Elevator {
-        let settings = ENTRY.settings(&BTreeMap::new()).expect("defaults fit");
-        Elevator::new(&ENTRY, &settings, ElevatorOptions::default())
-    }
-
-    #[test]
-    fn g_kyb_2_without_tokens_the_other_domain_is_served() {
-        let settings = ENTRY.settings(&BTreeMap::new()).expect("defaults fit");
-        let mut kyber = Kyber::new(&settings, CLOCK);
-        kyber.domains[Direction::Read as usize].depth = 2;
-        for id in 0..40 {
-            kyber.domains[id as usize / 20].staged.push_back(&mut kyber.links, RequestId(id));
-        }
-        let taken: Vec<u32> = std::iter::from_fn(|| kyber.next()).map(|id| id.0).collect();
-        assert_eq!(taken, [0, 1].into_iter().chain(20..40).collect::<Vec<u32>>());
-        kyber.domains[Direction::Read as usize].in_flight -= 1;
-        assert_eq!((kyber.next(), kyber.next()), (Some(RequestId(2)), None));
-    }
-
-    #[test]
-    fn g_kyb_3_congestion_throttles_a_domain_that_meets_its_target() {
-        let (mut reads, mut writes) = (read_domain(), write_domain());
-        reads.adjust(Some(2), true);
-        writes.adjust(Some(7), true);
-        assert_eq!((reads.depth, writes.depth), (192, 128));
-    }
-
-    #[test]
-    fn g_kyb_4_a_domain_that_misses_its_target_gets_tokens_back() {
-        let mut reads = read_domain();
-        reads.depth = 64;
-        reads.adjust(Some(5), false);
-        assert_eq!(reads.depth, 96);
-        reads.adjust(Some(3), false);
-        assert_eq!(reads.depth, 96, "without congestion no domain is throttled");
-    }
-
-    #[test]
-    fn g_kyb_5_one_token_stays() {
-        let mut reads = read_domain();
-        (0..9).for_each(|_| reads.adjust(Some(0), true));
-        assert_eq!(reads.depth, 1);
-    }
-
-    #[test]
-    fn a_percentile_serves_congestion_once() {
-        let mut reads = read_domain();
-        reads.adjust(Some(1), false);
-        assert_eq!(reads.depth, 256);
-        reads.adjust(None, true);
-        assert_eq!(reads.depth, 128, "the remembered percentile is used");
-        reads.adjust(None, true);
-        assert_eq!(reads.depth, 128, "and then forgotten");
-        reads.adjust(Some(1), false);
-        reads.adjust(Some(2), true);
-        reads.adjust(None, true);
-        assert_eq!(reads.depth, 96, "a newer one replaces it, and it is forgotten as well");
-    }
-
-    #[test]
-    fn buckets_are_quarters_of_the_target_with_inclusive_ends() {
-        let mut histogram = Histogram::default();
-        for latency_ns in [0, 1, 500_000, 500_001, 2_000_000, 2_000_001, 3_500_000, 3_500_001] {
-            histogram.add(latency_ns, 2_000_000);
-        }
-        assert_eq!(histogram.0, [3, 1, 0, 1, 1, 0, 1, 1]);
-        let mut none = Histogram::default();
-        (0..9).for_each(|latency_ns| none.add(latency_ns, 0));
-        assert_eq!(none.0, [2, 1, 1, 1, 1, 1, 1, 1], "no target counts in nanoseconds");
-        assert_eq!([1, 50, 90, 99].map(|percent| histogram.percentile(percent)), [0, 1, 7, 7]);
-    }
-
-    #[test]
-    fn percentiles_need_many_samples_or_time() {
-        let mut reads = read_domain();
-        let late_ns = 3 * MILLISECOND_NS;
-        let count = |domain: &mut Domain, samples: u32| {
-            for _ in 0..samples {
-                domain.total_latency.add(late_ns, domain.target_ns);
-                domain.device_latency.add(late_ns, domain.target_ns);
-            }
-        };
-        count(&mut reads, 499);
-        assert!(!reads.is_congested(5000, CLOCK));
-        assert!(!reads.is_congested(5999, CLOCK));
-        assert!(reads.is_congested(6000, CLOCK));
-        assert_eq!(reads.slowest(6000, CLOCK), None, "the common timeout began anew");
-        count(&mut reads, 1);
-        assert_eq!(reads.slowest(6100, CLOCK), Some(TARGET_QUARTERS + 1), "500 samples are enough");
-        assert!(!reads.is_congested(7099, CLOCK));
-    }
-
-    /// A read and a write at a time, of 3 ms each: late for reads, quick for writes. Each second
-    /// shows that the device is congested, but what writes take is only known after 500 of them.
-    #[test]
-    fn late_reads_take_tokens_from_writes() {
-        let mut elevator = elevator();
-        let settings = ENTRY.settings(&BTreeMap::new()).expect("defaults fit");
-        let mut kyber = Kyber::new(&settings, CLOCK);
-        let queue = elevator.queue_mut();
-        let mut now_ns = 0;
-        let mut depths = Vec::new();
-        while now_ns < 3000 * MILLISECOND_NS {
-            let ids = [Direction::Read, Direction::Write].map(|direction| {
-                let request = Request {
-                    bio: bio(direction, now_ns),
-                    start_jiffies: 0,
-                    insert_ns: now_ns,
-                    deadline: 0,
-                    started: false,
-                    sorted: false,
-                };
-                let id = queue.requests.add(request);
-                kyber.insert(now_ns, id, queue);
-                assert_eq!(kyber.dispatch(now_ns, false, queue), 1);
-                assert_eq!(queue.take(), Some(id));
-                kyber.activate(now_ns, id, queue);
-                id
-            });
-            now_ns += 3 * MILLISECOND_NS;
-            if kyber.timer_ns().is_some_and(|timer_ns| timer_ns <= now_ns) {
-                kyber.timer(now_ns, queue);
-            }
-            for id in ids {
-                kyber.complete(now_ns, id, queue);
-                queue.requests.remove(id);
-            }
-            if depths.last() != Some(&kyber.domains[1].depth) {
-                depths.push(kyber.domains[1].depth);
-            }
-        }
-        assert_eq!(kyber.domains[0].depth, 256);
-        assert_eq!(depths, [128, 64]);
-    }
-
-    #[test]
-    fn a_bio_merges_with_the_last_eight_and_not_after_they_were_taken_over() {
-        let mut elevator = elevator();
-        let ids: Vec<RequestId> =
-            (0..9).map(|place| elevator.insert(0, bio(Direction::Write, 1000 * place))).collect();
-        assert_eq!(elevator.try_merge(0, &bio(Direction::Write, 8)), None, "it is the ninth");
-        let merged = |id, side| Some(Merged { survivor: id, side, absorbed: None });
-        let touching = bio(Direction::Write, 1008);
-        assert_eq!(elevator.try_merge(0, &touching), merged(ids[1], MergeSide::Back));
-        let touching = bio(Direction::Write, 992);
-        assert_eq!(elevator.try_merge(0, &touching), merged(ids[1], MergeSide::Front));
-        let other = Bio { level: 0, ..bio(Direction::Write, 2008) };
-        assert_eq!(elevator.try_merge(0, &other), None, "the priority differs");
-        elevator.next(0).expect("there is work");
-        assert_eq!(elevator.try_merge(0, &bio(Direction::Write, 2008)), None);
-    }
-
-    #[test]
-    fn the_timer_runs_a_tenth_of_a_second_after_the_first_completion() {
-        let mut elevator = elevator();
-        for (now_ns, due_ns) in [(500_000, 100_000_000), (40_000_000, 100_000_000)] {
-            elevator.insert(now_ns, bio(Direction::Read, 0));
-            let id = elevator.next(now_ns).expect("there is work");
-            elevator.complete(now_ns, id);
-            assert_eq!(elevator.timer_ns(), Some(due_ns));
-        }
-        elevator.timer(100_000_000);
-        assert_eq!(elevator.timer_ns(), None);
-    }
-
-    #[test]
-    fn a_list_taken_over_keeps_its_order() {
-        let (mut reads, mut links) = (read_domain(), Links::default());
-        (0..3).for_each(|id| reads.staged.push_back(&mut links, RequestId(id)));
-        assert_eq!(reads.take(&mut links), Some(RequestId(0)));
-        reads.staged.push_back(&mut links, RequestId(7));
-        let rest: Vec<u32> = std::iter::from_fn(|| reads.take(&mut links)).map(|id| id.0).collect();
-        assert_eq!(rest, [1, 2, 7]);
-    }
-}
+mod tests;

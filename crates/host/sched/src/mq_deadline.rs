@@ -308,6 +308,11 @@ fn same_priority(one: &Bio, other: &Bio) -> bool {
 }
 
 impl Scheduler for MqDeadline {
+    // One structure for the device (`dd_dispatch_request` asks `elevator_data` of the queue, whatever the hardware queue).
+    fn is_multi_queue(&self) -> bool {
+        true
+    }
+
     fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
         let now = queue.jiffies(now_ns);
         let request = &mut queue.requests[id];

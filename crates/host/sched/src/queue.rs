@@ -1,7 +1,7 @@
 //! The part of a request queue that schedulers share: requests, dispatch list, merge caches.
 
 use crate::list::{Links, List};
-use crate::{Clock, RequestId, Requests};
+use crate::{Clock, QueueMap, RequestId, Requests};
 use std::collections::VecDeque;
 
 /// Chains of a queue at the beginning (`ELV_HASH_ENTRIES`, 1 << 6, of `block/elevator.c`).
@@ -20,6 +20,8 @@ pub struct Queue {
     pub rotational: bool,
     /// Limit of queued requests, which asynchronous depth limits are a share of (`nr_requests`).
     pub nr_requests: u32,
+    /// Which hardware queue a process uses; one, unless schedulers of several run over several.
+    pub map: QueueMap,
     /// Requests the driver holds.
     pub in_flight: u32,
     /// Set by a scheduler to have the queue run as soon as the current event is over
@@ -44,6 +46,7 @@ impl Queue {
             clock,
             rotational,
             nr_requests,
+            map: QueueMap::ONE,
             in_flight: 0,
             run_soon: false,
             last_merge: None,

@@ -1,7 +1,7 @@
 //! The table of schedulers.
 
 use crate::contract::SchedulerEntry;
-use crate::{anticipatory, cfq, deadline, kyber, mq_deadline, noop, row, sfq};
+use crate::{anticipatory, cfq, deadline, kyber, mq_deadline, none, noop, row, sfq};
 
 /// All schedulers, sorted by name.
 pub const SCHEDULERS: &[&SchedulerEntry] = &[
@@ -14,6 +14,7 @@ pub const SCHEDULERS: &[&SchedulerEntry] = &[
     &kyber::ENTRY,
     &mq_deadline::ENTRY_6_1,
     &mq_deadline::ENTRY_6_12,
+    &none::ENTRY,
     &noop::ENTRY,
     &row::ENTRY,
     &sfq::ENTRY,

@@ -43,6 +43,7 @@ const COSTS: &[(&str, usize, usize)] = &[
     ("kyber", 8, 0),
     ("mq-deadline-6.1", 60, 0),
     ("mq-deadline-6.12", 60, 0),
+    ("none", 8, 0),
     ("noop", 8, 0),
     ("row", 9, 0),
     ("sfq", 20, 124),

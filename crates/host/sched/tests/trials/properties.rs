@@ -655,6 +655,8 @@ fn promises(scheduler: &str) -> &'static [Promise] {
         ("deadline-", DEADLINE),
         ("kyber", KYBER),
         ("mq-deadline-", MQ_DEADLINE),
+        // First in, first out, as noop.
+        ("none", NOOP),
         ("noop", NOOP),
         ("row", ROW),
         ("sfq-literal", SFQ_LITERAL),
