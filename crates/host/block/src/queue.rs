@@ -11,7 +11,7 @@ pub(crate) use state::Member;
 use crate::occupancy::CommandNumber;
 use crate::plug::{PLUG_REQUESTS_MAX, Plugged};
 use crate::{BioTimes, Bytes, Grant, Observer, Part, Plug, PoolRules, ServedDevice, WaitBreakdown};
-use device::{BlockDevice, Command, DeviceError, DeviceFlash, DeviceStatistics};
+use device::{BlockDevice, Command, DeviceError, DeviceFlash, DeviceStatistics, QueuedDevice};
 use sched::{Bio, Direction, Elevator};
 use sim::{Sim, Timer, WaitQueue};
 use state::{Device, EndedBios, MemberState, State};
@@ -48,8 +48,11 @@ pub struct QueueOptions {
     pub pool: PoolRules,
     /// Most sectors of a request, the same number as the elevator's.
     pub max_sectors: u32,
-    /// Commands the driver keeps with the device; 0 for as many as the device admits.
+    /// Commands the driver keeps with the device, in each of its queues; 0 for as many as the device admits.
     pub queue_depth: u32,
+    /// Cores on which processes submit; 0 or 1 where the kernel has one queue, as NVMe has before 3.19. Where the device has
+    /// several queues, each core uses one ([`sched::QueueMap`]).
+    pub cores: u32,
 }
 
 /// A submitted bio; [`Handle::wait`] for its end, or leave it to itself.
@@ -99,8 +102,8 @@ struct Shared {
     sim: Sim,
     state: RefCell<State>,
     timer: Timer,
-    /// Tasks that wait for a request, by side of the pool.
-    waiters: [WaitQueue; 2],
+    /// Tasks that wait for a request, by line: a side of the pool of a hardware queue.
+    waiters: Vec<WaitQueue>,
     /// The thread that serves the device, if one does.
     thread: WaitQueue,
     ended: Rc<EndedBios>,
@@ -122,7 +125,11 @@ impl RequestQueue {
             0 => device.queue_depth(),
             depth => depth.min(device.queue_depth()),
         };
-        Self::over(sim, elevator, Device::Timed(device), options, queue_depth)
+        let device = match device.host_queues() {
+            Some(queues) => Device::Queued(Box::new(QueuedDevice::new(device, &queues))),
+            None => Device::Timed(device),
+        };
+        Self::over(sim, elevator, device, options, queue_depth)
     }
 
     /// A queue over a device that a thread serves, one request at a time; spawns the thread.
@@ -132,8 +139,7 @@ impl RequestQueue {
         device: Rc<dyn ServedDevice>,
         options: QueueOptions,
     ) -> Self {
-        let (waiting, outstanding) = (VecDeque::new(), 0);
-        let under = Device::Served { device: device.clone(), waiting, outstanding };
+        let under = Device::Served { device: device.clone(), waiting: VecDeque::new() };
         // One at a time, whatever the options say: the thread of `mtd_blktrans_thread` carries a
         // request out before it fetches the next.
         let queue = Self::over(sim, elevator, under, options, 1);
@@ -157,11 +163,12 @@ impl RequestQueue {
         queue_depth: u32,
     ) -> Self {
         let state = State::new(elevator, device, options, queue_depth);
+        let lines = state.to_wake.len();
         let shared = Rc::new(Shared {
             sim: sim.clone(),
             state: RefCell::new(state),
             timer: Timer::new(sim),
-            waiters: [WaitQueue::new(sim), WaitQueue::new(sim)],
+            waiters: (0..lines).map(|_| WaitQueue::new(sim)).collect(),
             thread: WaitQueue::new(sim),
             ended: Rc::default(),
         });
@@ -186,6 +193,7 @@ impl RequestQueue {
     pub fn sectors(&self) -> u64 {
         match &self.0.state.borrow().device {
             Device::Timed(device) => device.sectors(),
+            Device::Queued(device) => device.device().sectors(),
             Device::Served { device, .. } => device.sectors(),
         }
     }
@@ -194,6 +202,7 @@ impl RequestQueue {
     pub fn statistics(&self) -> Option<DeviceStatistics> {
         match &self.0.state.borrow().device {
             Device::Timed(device) => Some(device.statistics()),
+            Device::Queued(device) => Some(device.device().statistics()),
             Device::Served { .. } => None,
         }
     }
@@ -202,6 +211,7 @@ impl RequestQueue {
     pub fn flash(&self) -> Option<DeviceFlash> {
         match &self.0.state.borrow().device {
             Device::Timed(device) => device.flash(),
+            Device::Queued(device) => device.device().flash(),
             Device::Served { .. } => None,
         }
     }
@@ -220,14 +230,17 @@ impl RequestQueue {
     pub fn take_activity(&self) -> Vec<device::Activity> {
         match &mut self.0.state.borrow_mut().device {
             Device::Timed(device) => device.take_activity(),
+            Device::Queued(device) => device.device_mut().take_activity(),
             Device::Served { .. } => Vec::new(),
         }
     }
 
     /// Starts or stops the recording of what the dies do.
     pub fn record_activity(&self, on: bool) {
-        if let Device::Timed(device) = &mut self.0.state.borrow_mut().device {
-            device.record_activity(on);
+        match &mut self.0.state.borrow_mut().device {
+            Device::Timed(device) => device.record_activity(on),
+            Device::Queued(device) => device.device_mut().record_activity(on),
+            Device::Served { .. } => {}
         }
     }
 
@@ -239,7 +252,8 @@ impl RequestQueue {
     /// True if a background writer should wait (`bdi_write_congested`).
     pub fn is_congested(&self, bio: &Bio) -> bool {
         let state = self.0.state.borrow();
-        state.pool.is_congested(state.pool.side(bio))
+        let pool = state.pool(bio);
+        pool.is_congested(pool.side(bio))
     }
 
     /// Submits a bio. Waits for a request if there is none, not for the device.
@@ -315,19 +329,21 @@ impl RequestQueue {
         let mut waited = false;
         loop {
             let now_ns = self.0.sim.now();
-            let side = {
+            let line = {
                 let mut state = self.0.state.borrow_mut();
                 let state = &mut *state;
+                let line = state.line(bio);
+                let pool = &mut state.pools[line / 2];
                 // A task that slept has a batch granted (`get_request_wait`), or it would sleep
                 // again for its next bio.
                 if waited {
-                    state.pool.woke(now_ns, bio.pid);
+                    pool.woke(now_ns, bio.pid);
                 }
                 let must = state.elevator.must_queue(bio);
                 let limit = state.elevator.scheduler().depth_limit(bio, state.elevator.queue());
-                match state.pool.allocate(now_ns, bio, must, limit) {
+                match pool.allocate(now_ns, bio, must, limit) {
                     Grant::Granted => return,
-                    Grant::Wait => state.pool.side(bio),
+                    Grant::Wait => line,
                 }
             };
             // A task must not sleep on requests that lie in its own plug: they would never go
@@ -338,7 +354,7 @@ impl RequestQueue {
             // A waiter ends the queue's plugging, because the requests it waits for may be the ones
             // held back (`__generic_unplug_device`).
             self.run_unplugged();
-            self.0.waiters[side].wait().await;
+            self.0.waiters[line].wait().await;
             waited = true;
         }
     }
@@ -471,7 +487,7 @@ impl RequestQueue {
             state.occupancy.advance(now_ns);
             state.enter(now_ns, &handle.bio);
             // As a flush does: a plug holds back what may merge, and these never do.
-            state.passing.push_back((command, handle.bio.clone()));
+            state.pass(pid, command, handle.bio.clone());
             state.unplug_queue();
             state.run(now_ns);
         }
@@ -520,7 +536,7 @@ impl RequestQueue {
     fn take_command(&self) -> Option<(CommandNumber, Command, Vec<Part>)> {
         match &mut self.0.state.borrow_mut().device {
             Device::Served { waiting, .. } => waiting.pop_front(),
-            Device::Timed(_) => None,
+            Device::Timed(_) | Device::Queued(_) => None,
         }
     }
 
@@ -541,16 +557,20 @@ impl RequestQueue {
         let (to_wake, finished, has_command, next_ns) = {
             let mut state = self.0.state.borrow_mut();
             state.audit();
-            let to_wake = std::mem::take(&mut state.to_wake);
+            // Most runs free no request that anyone waits for.
+            let to_wake = std::mem::take(&mut state.is_waking);
             // Most runs end no bio: the list is taken out and put back only where one does.
             let finished =
                 (!state.finished.is_empty()).then(|| std::mem::take(&mut state.finished));
             (to_wake, finished, state.device.has_command(), state.next_ns())
         };
         // Tasks wake after the state is released, since a waker may run into the queue again.
-        for (waiters, tasks) in self.0.waiters.iter().zip(to_wake) {
-            for _ in 0..tasks {
-                waiters.wake_one();
+        if to_wake {
+            for (line, waiters) in self.0.waiters.iter().enumerate() {
+                let tasks = std::mem::take(&mut self.0.state.borrow_mut().to_wake[line]);
+                for _ in 0..tasks {
+                    waiters.wake_one();
+                }
             }
         }
         if has_command {

@@ -47,6 +47,7 @@ fn memory_does_not_grow_with_plugged_requests_and_flushes() {
         pool: PoolRules::PerDirection,
         max_sectors: 1024,
         queue_depth: 1,
+        cores: 1,
     };
     let queue = RequestQueue::new(&sim, elevator, device, options);
     let grown = Rc::new(Cell::new(None));

@@ -80,6 +80,7 @@ fn run_with_block_pages(pages_per_block: u32, job: impl AsyncFnOnce(Rig) + 'stat
         pool: PoolRules::PerDirection,
         max_sectors: 255,
         queue_depth: 0,
+        cores: 1,
     };
     let queue = RequestQueue::served(&sim, elevator, device.clone(), options);
     let rig = Rig { sim: sim.clone(), mtd, device, queue };

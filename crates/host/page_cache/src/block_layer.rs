@@ -31,7 +31,7 @@ pub fn check_kernel(board: &Board) -> Result<(), String> {
 }
 
 /// How the board's kernel runs a request queue: tasks plug since 2.6.39, the limit of requests counts
-/// synchronous and asynchronous ones apart since 2.6.30.
+/// synchronous and asynchronous ones apart since 2.6.30, cores have hardware queues since 3.19.
 pub fn queue_options(board: &Board, max_sectors: u32) -> QueueOptions {
     QueueOptions {
         plugging: if board.is_kernel_at_least((2, 6, 39)) {
@@ -46,5 +46,7 @@ pub fn queue_options(board: &Board, max_sectors: u32) -> QueueOptions {
         },
         max_sectors,
         queue_depth: 0,
+        // NVMe has hardware queues of blk-mq since 3.19 (`nvme_queue_rq` of its driver).
+        cores: if board.is_kernel_at_least((3, 19, 0)) { board.processors.count } else { 1 },
     }
 }

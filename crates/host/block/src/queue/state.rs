@@ -1,11 +1,14 @@
 //! Requests and commands of a queue: merged, inserted, issued and completed. Nothing here sleeps or wakes.
 
+mod hardware;
+
 use super::QueueOptions;
 use crate::occupancy::{CommandNumber, Occupancy};
 use crate::plug::Plugged;
 use crate::{BioTimes, Bytes, Observer, Part, RequestPool, ServedDevice, WaitBreakdown};
-use device::{BlockDevice, Command, DeviceError, Operation};
-use sched::{Bio, Direction, Elevator, MergeSide, RequestId};
+use device::{BlockDevice, Command, DeviceError, Operation, QueuedDevice};
+use hardware::HardwareQueue;
+use sched::{Bio, Elevator, MergeSide, QueueMap, RequestId};
 use sim::{Completion, Sim};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -99,6 +102,10 @@ impl Member {
 /// A command with the device.
 struct Issued {
     pub(super) request: Option<RequestId>,
+    /// The hardware queue that carries it.
+    hardware_queue: usize,
+    /// Its number among the commands that the device began; that of its issue where these are the same.
+    begun: CommandNumber,
     start_ns: u64,
     own_ns: u64,
     cleaning_ns: u64,
@@ -112,6 +119,8 @@ struct Issued {
 pub(super) enum Device {
     /// It says at once when a command will be done.
     Timed(Box<dyn BlockDevice>),
+    /// Commands wait in its submission queues until it begins them.
+    Queued(Box<QueuedDevice>),
     /// A thread serves it.
     Served {
         device: Rc<dyn ServedDevice>,
@@ -119,8 +128,6 @@ pub(super) enum Device {
         // The thread takes commands in the order of issue: `mtd_blkdevs` does not reorder what the
         // elevator gave it.
         waiting: VecDeque<(CommandNumber, Command, Vec<Part>)>,
-        /// Commands that are not done.
-        outstanding: u32,
     },
 }
 
@@ -136,9 +143,10 @@ impl Device {
         now_ns: u64,
         number: CommandNumber,
         command: &Command,
+        hardware_queue: usize,
         parts: impl FnOnce() -> Vec<Part>,
     ) -> (device::Completion, Option<DeviceError>) {
-        // A command that is refused takes no time, and of one that is served the time is not known.
+        // A command that is refused takes no time, and of one that is served or queued the time is not known.
         let (start_ns, done_ns) = (now_ns, now_ns);
         let at_once = device::Completion { start_ns, done_ns, ..device::Completion::default() };
         match self {
@@ -146,9 +154,12 @@ impl Device {
                 Ok(completion) => (completion, None),
                 Err(error) => (at_once, Some(error)),
             },
-            Self::Served { waiting, outstanding, .. } => {
+            Self::Queued(device) => {
+                device.ring(hardware_queue, number.0, command);
+                (at_once, None)
+            }
+            Self::Served { waiting, .. } => {
                 waiting.push_back((number, *command, parts()));
-                *outstanding += 1;
                 (at_once, None)
             }
         }
@@ -159,24 +170,33 @@ pub(super) struct State {
     pub(super) elevator: Elevator,
     pub(super) device: Device,
     pub(super) options: QueueOptions,
+    /// Commands that the device takes, in each hardware queue.
     pub(super) queue_depth: u32,
-    pub(super) pool: RequestPool,
-    /// Tasks to wake because a request was freed, by side of the pool.
-    pub(super) to_wake: [u32; 2],
+    /// Which hardware queue a process uses.
+    map: QueueMap,
+    hardware: Vec<HardwareQueue>,
+    /// The hardware queue that is run first next time.
+    first_queue: usize,
+    /// Requests of each hardware queue.
+    pub(super) pools: Vec<RequestPool>,
+    /// Tasks to wake because a request was freed, by line of waiting (see [`State::line`]).
+    pub(super) to_wake: Vec<u32>,
+    /// True if there are any.
+    pub(super) is_waking: bool,
     /// Requests of the pool in plugs or on their way there, where the elevator does not see them.
     pub(super) plugged: usize,
     pub(super) is_plugged: bool,
     pub(super) unplug_ns: Option<u64>,
     /// Bios of each request, by its number.
     pub(super) members: Vec<Vec<Member>>,
-    /// Side of the pool each request came from, by its number.
-    sides: Vec<usize>,
+    /// Line in which the task of each request waited, by the request's number.
+    lines: Vec<usize>,
     /// Commands with the device, by time of completion and order of issue.
     running: BinaryHeap<Reverse<(u64, CommandNumber)>>,
     issued: VecDeque<(CommandNumber, Issued)>,
     issues: u64,
-    /// Commands that pass the scheduler by, each with the bio that waits for it.
-    pub(super) passing: VecDeque<(Command, Rc<BioState>)>,
+    /// Commands that the device has begun.
+    begun: u64,
     pub(super) occupancy: Occupancy,
     pub(super) observers: Vec<Rc<RefCell<dyn Observer>>>,
     /// Bios that the scheduler gave up at the exit of their process.
@@ -193,27 +213,42 @@ pub(super) struct State {
 impl State {
     /// A queue that is empty over a device that is idle.
     pub(super) fn new(
-        elevator: Elevator,
+        mut elevator: Elevator,
         device: Device,
         options: QueueOptions,
         queue_depth: u32,
     ) -> Self {
+        let map = match &device {
+            Device::Queued(device)
+                if device.queues() > 1 && elevator.scheduler().is_multi_queue() =>
+            {
+                QueueMap::new(options.cores, device.queues() as u32)
+            }
+            _ => QueueMap::ONE,
+        };
+        elevator.queue_mut().map = map;
+        let queues = map.hardware_queues();
+        let pool = RequestPool::new(options.pool, elevator.queue().nr_requests);
         Self {
-            pool: RequestPool::new(options.pool, elevator.queue().nr_requests),
+            map,
+            hardware: (0..queues).map(|_| HardwareQueue::default()).collect(),
+            first_queue: 0,
+            pools: vec![pool; queues],
             elevator,
             device,
             options,
             queue_depth,
-            to_wake: [0; 2],
+            to_wake: vec![0; 2 * queues],
+            is_waking: false,
             plugged: 0,
             is_plugged: false,
             unplug_ns: None,
             members: Vec::new(),
-            sides: Vec::new(),
+            lines: Vec::new(),
             running: BinaryHeap::new(),
             issued: VecDeque::new(),
             issues: 0,
-            passing: VecDeque::new(),
+            begun: 0,
             occupancy: Occupancy::default(),
             observers: Vec::new(),
             cancelled_bios: 0,
@@ -228,7 +263,8 @@ impl State {
         if !cfg!(debug_assertions) {
             return;
         }
-        let allocated = (self.pool.allocated(0) + self.pool.allocated(1)) as usize;
+        let sides = |pool: &RequestPool| pool.allocated(0) + pool.allocated(1);
+        let allocated = self.pools.iter().map(sides).sum::<u32>() as usize;
         let requests = self.elevator.queue().requests.len();
         assert_eq!(
             allocated,
@@ -238,31 +274,37 @@ impl State {
         let with_members = self.members.iter().filter(|members| !members.is_empty()).count();
         assert_eq!(with_members, requests, "every request has bios, and no other has any");
         assert_eq!(self.issued.len(), self.outstanding() as usize, "commands that are not done");
-        assert!(self.outstanding() <= self.queue_depth, "the device gets as many as it admits");
+        let is_admitted = |queue: &HardwareQueue| queue.outstanding <= self.queue_depth;
+        assert!(self.hardware.iter().all(is_admitted), "the device gets as many as it admits");
         assert!(self.issued.iter().is_sorted_by_key(|(number, _)| *number), "order of issue");
         let sent = self.issued.iter().filter(|(_, issued)| issued.request.is_some()).count();
         let in_flight = self.elevator.queue().in_flight as usize;
-        assert_eq!(sent, in_flight, "the device has the requests that the elevator gave");
-        assert_eq!(self.issued.len(), self.occupancy.running(), "commands whose time is counted");
+        let held: usize = self.hardware.iter().map(|queue| queue.held.len()).sum();
+        assert_eq!(sent + held, in_flight, "the device has the requests that the elevator gave");
+        let begun = match &self.device {
+            Device::Queued(device) => device.executing(),
+            Device::Timed(_) | Device::Served { .. } => self.issued.len(),
+        };
+        assert_eq!(begun, self.occupancy.running(), "commands whose time is counted");
         assert_eq!(self.is_plugged, self.unplug_ns.is_some(), "a plugged queue has a timer");
-        let has_room = !self.is_plugged && self.outstanding() < self.queue_depth;
-        assert!(!has_room || self.passing.is_empty(), "a flush goes as soon as there is room");
-        assert!(self.spare.iter().all(Vec::is_empty), "a spare vector holds no bio");
-        self.pool.audit();
-        let mut by_side = [0; 2];
-        for (bios, side) in self.members.iter().zip(&self.sides) {
-            by_side[*side] += u32::from(!bios.is_empty());
+        for queue in &self.hardware {
+            let has_room = !self.is_plugged && queue.outstanding < self.queue_depth;
+            assert!(!has_room || queue.passing.is_empty(), "a flush goes as soon as there is room");
+            assert!(!has_room || queue.held.is_empty(), "a held request goes when there is room");
         }
-        let is_allocated = |side: usize| by_side[side] <= self.pool.allocated(side);
-        assert!(is_allocated(0) && is_allocated(1), "requests of a side of the pool");
+        assert!(self.spare.iter().all(Vec::is_empty), "a spare vector holds no bio");
+        self.pools.iter().for_each(RequestPool::audit);
+        let mut by_line = vec![0; 2 * self.pools.len()];
+        for (bios, line) in self.members.iter().zip(&self.lines) {
+            by_line[*line] += u32::from(!bios.is_empty());
+        }
+        let is_allocated = |line: usize| by_line[line] <= self.pools[line / 2].allocated(line % 2);
+        assert!((0..by_line.len()).all(is_allocated), "requests of a side of the pool");
     }
 
     /// Commands that the device has not completed.
     pub(super) fn outstanding(&self) -> u32 {
-        match &self.device {
-            Device::Timed(_) => self.running.len() as u32,
-            Device::Served { outstanding, .. } => *outstanding,
-        }
+        self.hardware.iter().map(|queue| queue.outstanding).sum()
     }
 
     pub(super) fn device_is_flat(&self) -> bool {
@@ -295,7 +337,7 @@ impl State {
                 self.spare.push(later);
                 // The absorbed request goes back to the pool at once (`__blk_put_request` in
                 // `attempt_merge`).
-                self.free_request(self.sides[absorbed.index()]);
+                self.free_request(self.lines[absorbed.index()]);
             }
         }
         Ok(())
@@ -335,14 +377,14 @@ impl State {
         let id = self.elevator.insert(now_ns, *bio);
         if self.members.len() <= id.index() {
             self.members.resize_with(id.index() + 1, Vec::new);
-            self.sides.resize(id.index() + 1, 0);
+            self.lines.resize(id.index() + 1, 0);
         }
         debug_assert!(!members.is_empty(), "a request has bios");
         debug_assert!(
             self.members[id.index()].is_empty(),
             "a new request has no bios of an old one"
         );
-        self.sides[id.index()] = self.pool.side(bio);
+        self.lines[id.index()] = self.line(bio);
         self.members[id.index()] = members;
     }
 
@@ -369,12 +411,14 @@ impl State {
         self.members[id.index()].append(&mut members);
         self.spare.push(members);
         // Two requests became one: the plug's was allocated when its bio came.
-        self.free_request(self.pool.side(&bio));
+        self.free_request(self.line(&bio));
     }
 
     /// Gives a request back to the pool, and notes a task that may have it (`freed_request`).
-    fn free_request(&mut self, side: usize) {
-        self.to_wake[side] += u32::from(self.pool.free(side));
+    fn free_request(&mut self, line: usize) {
+        let wakes = self.pools[line / 2].free(line % 2);
+        self.to_wake[line] += u32::from(wakes);
+        self.is_waking |= wakes;
     }
 
     /// Runs the queue, and again as long as the scheduler asks for it and something comes of it.
@@ -395,32 +439,11 @@ impl State {
         self.occupancy.set_waiting(is_waiting);
     }
 
-    /// Gives the device commands while it has room; true if it got any.
-    fn dispatch(&mut self, now_ns: u64) -> bool {
-        let before = self.issues;
-        while self.outstanding() < self.queue_depth {
-            // These first: a flush waits for no order but its own, since its caller has waited for
-            // the data before.
-            if let Some((command, bio)) = self.passing.pop_front() {
-                self.issue(now_ns, &command, None, Some(bio));
-                continue;
-            }
-            let Some(id) = self.elevator.next(now_ns) else { break };
-            let bio = &self.elevator.queue().requests[id].bio;
-            let operation = match bio.direction {
-                Direction::Read => Operation::Read,
-                Direction::Write => Operation::Write,
-            };
-            let command = Command::new(operation, bio.sector, bio.sectors);
-            self.issue(now_ns, &command, Some(id), None);
-        }
-        self.issues > before
-    }
-
     fn issue(
         &mut self,
         now_ns: u64,
         command: &Command,
+        hardware_queue: usize,
         request: Option<RequestId>,
         passing: Option<Rc<BioState>>,
     ) {
@@ -428,7 +451,8 @@ impl State {
         self.issues += 1;
         let members = request.map(|id| self.members[id.index()].as_slice()).unwrap_or_default();
         let parts = || members.iter().map(|member| member.0.part()).collect();
-        let (completion, error) = self.device.send(now_ns, number, command, parts);
+        let (completion, error) = self.device.send(now_ns, number, command, hardware_queue, parts);
+        self.hardware[hardware_queue].outstanding += 1;
         if let Device::Timed(_) = self.device {
             self.running.push(Reverse((completion.done_ns, number)));
         }
@@ -448,7 +472,10 @@ impl State {
         );
         let execution_ns = completion.done_ns - completion.start_ns;
         let cleaning_ns = completion.own_cleaning_ns;
-        self.occupancy.begin(number, command.operation, &completion);
+        // What waits in a queue of the device has not begun.
+        if !matches!(self.device, Device::Queued(_)) {
+            self.occupancy.begin(number, command.operation, &completion);
+        }
         for bio in members.iter().map(|member| &member.0).chain(&passing) {
             let mut times = bio.times.borrow_mut();
             // The device may begin later than it was given the command; from D to there the bio
@@ -459,6 +486,8 @@ impl State {
         }
         let issued = Issued {
             request,
+            hardware_queue,
+            begun: number,
             start_ns: completion.start_ns,
             own_ns: execution_ns - cleaning_ns,
             cleaning_ns,
@@ -476,9 +505,6 @@ impl State {
         number: CommandNumber,
         error: Option<DeviceError>,
     ) {
-        if let Device::Served { outstanding, .. } = &mut self.device {
-            *outstanding -= 1;
-        }
         // `issued` is in the order of issue, and the served device has one outstanding command: a
         // search finds it at once.
         if let Some((_, issued)) = self.issued.iter_mut().find(|(other, _)| *other == number) {
@@ -489,6 +515,9 @@ impl State {
 
     /// Takes the earliest command off the running ones, if it is done.
     pub(super) fn next_done(&mut self, now_ns: u64) -> Option<CommandNumber> {
+        if let Device::Queued(_) = self.device {
+            return self.next_told(now_ns);
+        }
         let Reverse((done_ns, number)) = *self.running.peek()?;
         if done_ns > now_ns {
             return None;
@@ -500,12 +529,15 @@ impl State {
     /// Takes a command that the device is done with off the books, and ends its bios.
     pub(super) fn complete(&mut self, now_ns: u64, number: CommandNumber) {
         self.occupancy.advance(now_ns);
-        self.occupancy.end(number);
+        if !matches!(self.device, Device::Queued(_)) {
+            self.occupancy.end(number);
+        }
         let Some((_, issued)) = self.take_issued(number) else { return };
+        self.hardware[issued.hardware_queue].outstanding -= 1;
         let mut members = match issued.request {
             Some(id) => {
                 self.elevator.complete(now_ns, id);
-                self.free_request(self.sides[id.index()]);
+                self.free_request(self.lines[id.index()]);
                 std::mem::take(&mut self.members[id.index()])
             }
             None => Vec::new(),
@@ -529,7 +561,7 @@ impl State {
         if self.issued.front().is_some_and(|(first, _)| *first == number) {
             return self.issued.pop_front();
         }
-        let place = self.issued.iter().position(|(other, _)| *other == number)?;
+        let place = self.issued.binary_search_by_key(&number, |(other, _)| *other).ok()?;
         self.issued.remove(place)
     }
 
@@ -562,7 +594,7 @@ impl State {
     pub(super) fn exit(&mut self, now_ns: u64, pid: u32) {
         for id in self.elevator.exit(now_ns, pid) {
             // What is cancelled makes room for processes that wait for a request.
-            self.free_request(self.sides[id.index()]);
+            self.free_request(self.lines[id.index()]);
             let mut members = std::mem::take(&mut self.members[id.index()]);
             self.cancelled_bios += members.len() as u64;
             for Member(bio) in members.drain(..) {
@@ -589,7 +621,10 @@ impl State {
     }
 
     pub(super) fn next_ns(&self) -> Option<u64> {
-        let completion = self.running.peek().map(|Reverse((done_ns, _))| *done_ns);
+        let completion = match &self.device {
+            Device::Queued(device) => device.next_ns(),
+            _ => self.running.peek().map(|Reverse((done_ns, _))| *done_ns),
+        };
         [completion, self.elevator.timer_ns(), self.unplug_ns].into_iter().flatten().min()
     }
 }
@@ -636,6 +671,7 @@ mod tests {
             pool: PoolRules::PerSync,
             max_sectors: 1024,
             queue_depth: 1,
+            cores: 1,
         };
         let device = Box::new(ConstantDevice::new(1 << 20, 1_000_000, 1));
         let queue = RequestQueue::new(&sim, elevator, device, options);
@@ -709,15 +745,15 @@ mod tests {
             ("commands whose time is counted", |state| state.occupancy.end(CommandNumber(0))),
             ("a plugged queue has a timer", |state| state.is_plugged = true),
             ("a flush goes as soon as there is room", |state| {
-                state.passing.push_back((Command::flush(), member(0).0));
+                state.pass(1, Command::flush(), member(0).0);
                 state.queue_depth = 2;
             }),
             ("a spare vector holds no bio", |state| state.spare.push(vec![member(0)])),
-            ("requests of a side of the pool", |state| state.sides[0] = 1),
+            ("requests of a side of the pool", |state| state.lines[0] = 1),
             ("a request has bios", |state| state.insert_request(0, &bio(500), Vec::new())),
             ("a new request has no bios of an old one", |state| {
                 state.members.push(vec![member(0)]);
-                state.sides.push(0);
+                state.lines.push(0);
                 state.insert(0, &bio(500), member(500));
             }),
             ("a command that ends is running", |state| state.complete(1, CommandNumber(7))),

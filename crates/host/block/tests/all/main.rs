@@ -3,6 +3,7 @@
 mod limit;
 mod plugging;
 mod queueing_theory;
+mod queues;
 mod served;
 mod support;
 mod waiting;

@@ -30,8 +30,13 @@ fn queue(
     let settings = entry.settings(&BTreeMap::new()).expect("defaults");
     let options = ElevatorOptions { rotational, nr_requests, ..ElevatorOptions::default() };
     let device = Box::new(ConstantDevice::new(1 << 30, SERVICE_NS, 1));
-    let queue_options =
-        QueueOptions { plugging, pool: PoolRules::PerDirection, max_sectors: 1024, queue_depth: 1 };
+    let queue_options = QueueOptions {
+        plugging,
+        pool: PoolRules::PerDirection,
+        max_sectors: 1024,
+        queue_depth: 1,
+        cores: 1,
+    };
     let queue =
         RequestQueue::new(sim, Elevator::new(entry, &settings, options), device, queue_options);
     let completed = Rc::new(RefCell::new(CompletedBios::default()));

@@ -46,6 +46,7 @@ fn mean_wait_ns(load_percent: u64, arrivals: u64) -> f64 {
         pool: PoolRules::PerSync,
         max_sectors: 1024,
         queue_depth: 1,
+        cores: 1,
     };
     let queue = RequestQueue::new(&sim, elevator, device, queue_options);
     let waits = Rc::new(RefCell::new(Waits::default()));

@@ -24,6 +24,7 @@ pub(super) fn schedule_plugged(resolved: Resolved, rows: &[Row]) -> Result<Strin
         pool: PoolRules::PerSync,
         max_sectors: options.max_sectors,
         queue_depth: resolved.queue_depth,
+        cores: 1,
     };
     let queue = RequestQueue::new(&sim, elevator, resolved.device, queue_options);
     let completed: Rc<RefCell<Vec<(usize, BioTimes)>>> = Rc::default();

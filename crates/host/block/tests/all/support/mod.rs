@@ -42,5 +42,11 @@ pub(crate) fn elevator_of(scheduler: &str, rotational: bool, nr_requests: u32) -
 }
 
 pub(crate) fn options(plugging: Plugging) -> QueueOptions {
-    QueueOptions { plugging, pool: PoolRules::PerDirection, max_sectors: 1024, queue_depth: 1 }
+    QueueOptions {
+        plugging,
+        pool: PoolRules::PerDirection,
+        max_sectors: 1024,
+        queue_depth: 1,
+        cores: 1,
+    }
 }

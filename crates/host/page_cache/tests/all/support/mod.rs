@@ -77,6 +77,7 @@ pub(crate) fn rig_over(board: Board, device: Box<dyn BlockDevice>, max_sectors: 
         pool: PoolRules::PerSync,
         max_sectors,
         queue_depth: 0,
+        cores: 1,
     };
     let elevator = Elevator::new(entry, &settings, options);
     let queue = RequestQueue::new(&sim, elevator, device, queue_options);

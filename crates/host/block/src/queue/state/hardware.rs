@@ -1,0 +1,129 @@
+//! Hardware queues, as blk-mq has them: which request goes to which, and what a device with submission queues tells.
+//!
+//! A device with one queue has one hardware queue, whose run is that of the request queue.
+//!
+//! Source: Linux 6.1, `block/blk-mq.c`, `block/blk-mq-sched.c`.
+
+use super::{BioState, Device, State};
+use crate::RequestPool;
+use crate::occupancy::CommandNumber;
+use device::{Command, Completion, Fetched, Operation};
+use sched::{Bio, Direction, RequestId};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// A hardware queue of blk-mq (`struct blk_mq_hw_ctx`), or the one queue of a device.
+#[derive(Default)]
+pub(super) struct HardwareQueue {
+    /// Commands that the device has not completed.
+    pub(super) outstanding: u32,
+    /// Requests that the scheduler gave up for another queue while this one was full (`hctx->dispatch`).
+    pub(super) held: VecDeque<RequestId>,
+    /// Commands that pass the scheduler by, each with the bio that waits for it.
+    pub(super) passing: VecDeque<(Command, Rc<BioState>)>,
+}
+
+impl State {
+    /// The line in which a task waits for a request for its bio: a side of the pool of its hardware queue.
+    pub(in crate::queue) fn line(&self, bio: &Bio) -> usize {
+        let queue = self.map.hardware_queue(bio.pid);
+        2 * queue + self.pools[queue].side(bio)
+    }
+
+    /// The pool of a bio's hardware queue.
+    pub(in crate::queue) fn pool(&self, bio: &Bio) -> &RequestPool {
+        &self.pools[self.map.hardware_queue(bio.pid)]
+    }
+
+    /// Gives the device commands while it has room; true if it got any.
+    pub(super) fn dispatch(&mut self, now_ns: u64) -> bool {
+        let before = self.issues;
+        let count = self.hardware.len();
+        if count == 1 {
+            self.run_hardware_queue(now_ns, 0);
+        } else {
+            // Each time another queue first, so that none has all of what is common, the tokens of Kyber. A kernel runs
+            // the queue of a submission or a completion, and lets queues wait for tokens in line.
+            let first = self.first_queue;
+            self.first_queue = (first + 1) % count;
+            (first..count).chain(0..first).for_each(|queue| self.run_hardware_queue(now_ns, queue));
+        }
+        if let Device::Queued(_) = self.device {
+            self.fetch(now_ns);
+        }
+        self.issues > before
+    }
+
+    /// Gives the device commands of a hardware queue while it has room there.
+    fn run_hardware_queue(&mut self, now_ns: u64, queue: usize) {
+        while self.hardware[queue].outstanding < self.queue_depth {
+            // These first: a flush waits for no order but its own, since its caller has waited for
+            // the data before.
+            if let Some((command, bio)) = self.hardware[queue].passing.pop_front() {
+                self.issue(now_ns, &command, queue, None, Some(bio));
+                continue;
+            }
+            // Then what another queue left (`blk_mq_sched_dispatch_requests` looks at `hctx->dispatch` first).
+            let held = self.hardware[queue].held.pop_front();
+            let Some(id) = held.or_else(|| self.elevator.next_for(queue, now_ns)) else { break };
+            let bio = &self.elevator.queue().requests[id].bio;
+            let own = self.map.hardware_queue(bio.pid);
+            if own != queue && self.hardware[own].outstanding >= self.queue_depth {
+                // It has no tag there: it waits for its own queue, and this one asks no further
+                // (`__blk_mq_do_dispatch_sched`).
+                self.hardware[own].held.push_back(id);
+                break;
+            }
+            let operation = match bio.direction {
+                Direction::Read => Operation::Read,
+                Direction::Write => Operation::Write,
+            };
+            let command = Command::new(operation, bio.sector, bio.sectors);
+            self.issue(now_ns, &command, own, Some(id), None);
+        }
+    }
+
+    /// A command that passes the scheduler by, in the hardware queue of its process.
+    pub(in crate::queue) fn pass(&mut self, pid: u32, command: Command, bio: Rc<BioState>) {
+        self.hardware[self.map.hardware_queue(pid)].passing.push_back((command, bio));
+    }
+
+    /// A device with submission queues begins what it has room for.
+    fn fetch(&mut self, now_ns: u64) {
+        let Device::Queued(device) = &mut self.device else { return };
+        while let Some(Fetched { number, completion, error }) = device.fetch(now_ns) {
+            let number = CommandNumber(number);
+            let place = self.issued.binary_search_by_key(&number, |(other, _)| *other);
+            let issued = &mut self.issued[place.expect("a command that is fetched was issued")].1;
+            let Completion { start_ns, done_ns, own_cleaning_ns, .. } = completion;
+            issued.begun = CommandNumber(self.begun);
+            issued.start_ns = start_ns;
+            issued.own_ns = done_ns - start_ns - own_cleaning_ns;
+            issued.cleaning_ns = own_cleaning_ns;
+            issued.error = error;
+            self.occupancy.begin(issued.begun, issued.operation, &completion);
+            self.begun += 1;
+            let members = issued.request.map(|id| self.members[id.index()].as_slice());
+            let members = members.unwrap_or_default().iter().map(|member| &member.0);
+            members.chain(&issued.passing).for_each(|bio| {
+                bio.times.borrow_mut().start_ns = start_ns;
+            });
+        }
+    }
+
+    /// The next command of which a device with submission queues tells the host.
+    pub(super) fn next_told(&mut self, now_ns: u64) -> Option<CommandNumber> {
+        let Device::Queued(device) = &mut self.device else { return None };
+        while let Some(number) = device.end(now_ns) {
+            let number = CommandNumber(number);
+            let place = self.issued.binary_search_by_key(&number, |(other, _)| *other);
+            let issued = &self.issued[place.expect("a command that ends was issued")].1;
+            self.occupancy.advance(now_ns);
+            self.occupancy.end(issued.begun);
+        }
+        // Before the host is told: what it sends then comes too late for these places.
+        self.fetch(now_ns);
+        let Device::Queued(device) = &mut self.device else { return None };
+        device.tell(now_ns).map(CommandNumber)
+    }
+}
