@@ -163,7 +163,7 @@ impl RequestQueue {
         queue_depth: u32,
     ) -> Self {
         let state = State::new(elevator, device, options, queue_depth);
-        let lines = state.to_wake.len();
+        let lines = 2 * state.hardware.len();
         let shared = Rc::new(Shared {
             sim: sim.clone(),
             state: RefCell::new(state),
@@ -333,7 +333,7 @@ impl RequestQueue {
                 let mut state = self.0.state.borrow_mut();
                 let state = &mut *state;
                 let line = state.line(bio);
-                let pool = &mut state.pools[line / 2];
+                let pool = &mut state.hardware[line / 2].pool;
                 // A task that slept has a batch granted (`get_request_wait`), or it would sleep
                 // again for its next bio.
                 if waited {
@@ -551,27 +551,32 @@ impl RequestQueue {
         self.after_run();
     }
 
+    /// Wakes tasks that wait for a request of a hardware queue, so many of each side.
+    fn wake(&self, hardware_queue: usize, to_wake: [u32; 2]) {
+        for (waiters, tasks) in self.0.waiters[2 * hardware_queue..].iter().zip(to_wake) {
+            for _ in 0..tasks {
+                waiters.wake_one();
+            }
+        }
+    }
+
     /// Wakes those who wait for a request, and those whose bios are done, and sets the timer for what is
     /// due next.
     fn after_run(&self) {
         let (to_wake, finished, has_command, next_ns) = {
             let mut state = self.0.state.borrow_mut();
             state.audit();
-            // Most runs free no request that anyone waits for.
-            let to_wake = std::mem::take(&mut state.is_waking);
+            let to_wake = std::mem::take(&mut state.hardware[0].to_wake);
             // Most runs end no bio: the list is taken out and put back only where one does.
             let finished =
                 (!state.finished.is_empty()).then(|| std::mem::take(&mut state.finished));
             (to_wake, finished, state.device.has_command(), state.next_ns())
         };
         // Tasks wake after the state is released, since a waker may run into the queue again.
-        if to_wake {
-            for (line, waiters) in self.0.waiters.iter().enumerate() {
-                let tasks = std::mem::take(&mut self.0.state.borrow_mut().to_wake[line]);
-                for _ in 0..tasks {
-                    waiters.wake_one();
-                }
-            }
+        self.wake(0, to_wake);
+        for queue in 1..self.0.waiters.len() / 2 {
+            let to_wake = std::mem::take(&mut self.0.state.borrow_mut().hardware[queue].to_wake);
+            self.wake(queue, to_wake);
         }
         if has_command {
             self.0.thread.wake_all();

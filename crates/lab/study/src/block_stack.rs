@@ -234,5 +234,7 @@ fn device_of(
             key.extend([" ", name, "=", value]);
         }
     }
+    // Keys that need one another came one by one.
+    device.check().or_else(|reason| wrong("host.device", reason))?;
     Ok((device, key))
 }

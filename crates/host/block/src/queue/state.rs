@@ -103,9 +103,7 @@ impl Member {
 struct Issued {
     pub(super) request: Option<RequestId>,
     /// The hardware queue that carries it.
-    hardware_queue: usize,
-    /// Its number among the commands that the device began; that of its issue where these are the same.
-    begun: CommandNumber,
+    hardware_queue: u32,
     start_ns: u64,
     own_ns: u64,
     cleaning_ns: u64,
@@ -174,15 +172,9 @@ pub(super) struct State {
     pub(super) queue_depth: u32,
     /// Which hardware queue a process uses.
     map: QueueMap,
-    hardware: Vec<HardwareQueue>,
+    pub(super) hardware: Vec<HardwareQueue>,
     /// The hardware queue that is run first next time.
     first_queue: usize,
-    /// Requests of each hardware queue.
-    pub(super) pools: Vec<RequestPool>,
-    /// Tasks to wake because a request was freed, by line of waiting (see [`State::line`]).
-    pub(super) to_wake: Vec<u32>,
-    /// True if there are any.
-    pub(super) is_waking: bool,
     /// Requests of the pool in plugs or on their way there, where the elevator does not see them.
     pub(super) plugged: usize,
     pub(super) is_plugged: bool,
@@ -195,8 +187,6 @@ pub(super) struct State {
     running: BinaryHeap<Reverse<(u64, CommandNumber)>>,
     issued: VecDeque<(CommandNumber, Issued)>,
     issues: u64,
-    /// Commands that the device has begun.
-    begun: u64,
     pub(super) occupancy: Occupancy,
     pub(super) observers: Vec<Rc<RefCell<dyn Observer>>>,
     /// Bios that the scheduler gave up at the exit of their process.
@@ -231,15 +221,12 @@ impl State {
         let pool = RequestPool::new(options.pool, elevator.queue().nr_requests);
         Self {
             map,
-            hardware: (0..queues).map(|_| HardwareQueue::default()).collect(),
+            hardware: (0..queues).map(|_| HardwareQueue::new(pool.clone())).collect(),
             first_queue: 0,
-            pools: vec![pool; queues],
             elevator,
             device,
             options,
             queue_depth,
-            to_wake: vec![0; 2 * queues],
-            is_waking: false,
             plugged: 0,
             is_plugged: false,
             unplug_ns: None,
@@ -248,7 +235,6 @@ impl State {
             running: BinaryHeap::new(),
             issued: VecDeque::new(),
             issues: 0,
-            begun: 0,
             occupancy: Occupancy::default(),
             observers: Vec::new(),
             cancelled_bios: 0,
@@ -263,8 +249,8 @@ impl State {
         if !cfg!(debug_assertions) {
             return;
         }
-        let sides = |pool: &RequestPool| pool.allocated(0) + pool.allocated(1);
-        let allocated = self.pools.iter().map(sides).sum::<u32>() as usize;
+        let sides = |queue: &HardwareQueue| queue.pool.allocated(0) + queue.pool.allocated(1);
+        let allocated = self.hardware.iter().map(sides).sum::<u32>() as usize;
         let requests = self.elevator.queue().requests.len();
         assert_eq!(
             allocated,
@@ -291,14 +277,15 @@ impl State {
             let has_room = !self.is_plugged && queue.outstanding < self.queue_depth;
             assert!(!has_room || queue.passing.is_empty(), "a flush goes as soon as there is room");
             assert!(!has_room || queue.held.is_empty(), "a held request goes when there is room");
+            queue.pool.audit();
         }
         assert!(self.spare.iter().all(Vec::is_empty), "a spare vector holds no bio");
-        self.pools.iter().for_each(RequestPool::audit);
-        let mut by_line = vec![0; 2 * self.pools.len()];
+        let mut by_line = vec![0; 2 * self.hardware.len()];
         for (bios, line) in self.members.iter().zip(&self.lines) {
             by_line[*line] += u32::from(!bios.is_empty());
         }
-        let is_allocated = |line: usize| by_line[line] <= self.pools[line / 2].allocated(line % 2);
+        let is_allocated =
+            |line: usize| by_line[line] <= self.hardware[line / 2].pool.allocated(line % 2);
         assert!((0..by_line.len()).all(is_allocated), "requests of a side of the pool");
     }
 
@@ -416,9 +403,8 @@ impl State {
 
     /// Gives a request back to the pool, and notes a task that may have it (`freed_request`).
     fn free_request(&mut self, line: usize) {
-        let wakes = self.pools[line / 2].free(line % 2);
-        self.to_wake[line] += u32::from(wakes);
-        self.is_waking |= wakes;
+        let (queue, side) = (&mut self.hardware[line / 2], line % 2);
+        queue.to_wake[side] += u32::from(queue.pool.free(side));
     }
 
     /// Runs the queue, and again as long as the scheduler asks for it and something comes of it.
@@ -486,8 +472,7 @@ impl State {
         }
         let issued = Issued {
             request,
-            hardware_queue,
-            begun: number,
+            hardware_queue: hardware_queue as u32,
             start_ns: completion.start_ns,
             own_ns: execution_ns - cleaning_ns,
             cleaning_ns,
@@ -533,7 +518,7 @@ impl State {
             self.occupancy.end(number);
         }
         let Some((_, issued)) = self.take_issued(number) else { return };
-        self.hardware[issued.hardware_queue].outstanding -= 1;
+        self.hardware[issued.hardware_queue as usize].outstanding -= 1;
         let mut members = match issued.request {
             Some(id) => {
                 self.elevator.complete(now_ns, id);

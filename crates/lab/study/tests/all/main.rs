@@ -9,6 +9,7 @@ mod ioping;
 mod iozone;
 mod jobs;
 mod lifecycle;
+mod nvme_queues;
 #[path = "../../../trace/tests/all/support/processor_time.rs"]
 mod processor_time;
 mod raw_nand;

@@ -13,8 +13,11 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A hardware queue of blk-mq (`struct blk_mq_hw_ctx`), or the one queue of a device.
-#[derive(Default)]
-pub(super) struct HardwareQueue {
+pub(in crate::queue) struct HardwareQueue {
+    /// Its requests.
+    pub(in crate::queue) pool: RequestPool,
+    /// Tasks to wake because a request was freed, by side of the pool.
+    pub(in crate::queue) to_wake: [u32; 2],
     /// Commands that the device has not completed.
     pub(super) outstanding: u32,
     /// Requests that the scheduler gave up for another queue while this one was full (`hctx->dispatch`).
@@ -23,48 +26,57 @@ pub(super) struct HardwareQueue {
     pub(super) passing: VecDeque<(Command, Rc<BioState>)>,
 }
 
+impl HardwareQueue {
+    pub(super) fn new(pool: RequestPool) -> Self {
+        let (held, passing) = (VecDeque::new(), VecDeque::new());
+        Self { pool, to_wake: [0; 2], outstanding: 0, held, passing }
+    }
+}
+
 impl State {
     /// The line in which a task waits for a request for its bio: a side of the pool of its hardware queue.
     pub(in crate::queue) fn line(&self, bio: &Bio) -> usize {
         let queue = self.map.hardware_queue(bio.pid);
-        2 * queue + self.pools[queue].side(bio)
+        2 * queue + self.hardware[queue].pool.side(bio)
     }
 
     /// The pool of a bio's hardware queue.
     pub(in crate::queue) fn pool(&self, bio: &Bio) -> &RequestPool {
-        &self.pools[self.map.hardware_queue(bio.pid)]
+        &self.hardware[self.map.hardware_queue(bio.pid)].pool
     }
 
     /// Gives the device commands while it has room; true if it got any.
     pub(super) fn dispatch(&mut self, now_ns: u64) -> bool {
         let before = self.issues;
-        let count = self.hardware.len();
-        if count == 1 {
+        let Device::Queued(_) = self.device else {
             self.run_hardware_queue(now_ns, 0);
-        } else {
-            // Each time another queue first, so that none has all of what is common, the tokens of Kyber. A kernel runs
-            // the queue of a submission or a completion, and lets queues wait for tokens in line.
-            let first = self.first_queue;
-            self.first_queue = (first + 1) % count;
-            (first..count).chain(0..first).for_each(|queue| self.run_hardware_queue(now_ns, queue));
-        }
-        if let Device::Queued(_) = self.device {
-            self.fetch(now_ns);
-        }
+            return self.issues > before;
+        };
+        // Each time another queue first, so that none has all of what is common, the tokens of Kyber. A kernel runs
+        // the queue of a submission or a completion, and lets queues wait for tokens in line.
+        let (first, count) = (self.first_queue, self.hardware.len());
+        self.first_queue = (first + 1) % count;
+        (first..count).chain(0..first).for_each(|queue| self.run_hardware_queue(now_ns, queue));
+        self.fetch(now_ns);
         self.issues > before
     }
 
     /// Gives the device commands of a hardware queue while it has room there.
+    #[inline]
     fn run_hardware_queue(&mut self, now_ns: u64, queue: usize) {
-        while self.hardware[queue].outstanding < self.queue_depth {
+        loop {
+            let hardware = &mut self.hardware[queue];
+            if hardware.outstanding >= self.queue_depth {
+                break;
+            }
             // These first: a flush waits for no order but its own, since its caller has waited for
             // the data before.
-            if let Some((command, bio)) = self.hardware[queue].passing.pop_front() {
+            if let Some((command, bio)) = hardware.passing.pop_front() {
                 self.issue(now_ns, &command, queue, None, Some(bio));
                 continue;
             }
             // Then what another queue left (`blk_mq_sched_dispatch_requests` looks at `hctx->dispatch` first).
-            let held = self.hardware[queue].held.pop_front();
+            let held = hardware.held.pop_front();
             let Some(id) = held.or_else(|| self.elevator.next_for(queue, now_ns)) else { break };
             let bio = &self.elevator.queue().requests[id].bio;
             let own = self.map.hardware_queue(bio.pid);
@@ -96,13 +108,11 @@ impl State {
             let place = self.issued.binary_search_by_key(&number, |(other, _)| *other);
             let issued = &mut self.issued[place.expect("a command that is fetched was issued")].1;
             let Completion { start_ns, done_ns, own_cleaning_ns, .. } = completion;
-            issued.begun = CommandNumber(self.begun);
             issued.start_ns = start_ns;
             issued.own_ns = done_ns - start_ns - own_cleaning_ns;
             issued.cleaning_ns = own_cleaning_ns;
             issued.error = error;
-            self.occupancy.begin(issued.begun, issued.operation, &completion);
-            self.begun += 1;
+            self.occupancy.begin(number, issued.operation, &completion);
             let members = issued.request.map(|id| self.members[id.index()].as_slice());
             let members = members.unwrap_or_default().iter().map(|member| &member.0);
             members.chain(&issued.passing).for_each(|bio| {
@@ -115,11 +125,8 @@ impl State {
     pub(super) fn next_told(&mut self, now_ns: u64) -> Option<CommandNumber> {
         let Device::Queued(device) = &mut self.device else { return None };
         while let Some(number) = device.end(now_ns) {
-            let number = CommandNumber(number);
-            let place = self.issued.binary_search_by_key(&number, |(other, _)| *other);
-            let issued = &self.issued[place.expect("a command that ends was issued")].1;
             self.occupancy.advance(now_ns);
-            self.occupancy.end(issued.begun);
+            self.occupancy.end(CommandNumber(number));
         }
         // Before the host is told: what it sends then comes too late for these places.
         self.fetch(now_ns);
