@@ -22,6 +22,8 @@ _FIRST_FOLDER = re.compile(r'AT_FDCWD<([^<>]*)>|getcwd\("((?:[^"\\]|\\.)*)"')
 _CHANGES_FOLDER = re.compile(r"\bf?chdir\([^\n]*\) += 0")
 _OTHER_TRACES = ("# tracer:", "sys_enter_", "sys_enter(", "ftrace_events", "TRACE:\n")
 _ONE_PROCESS = "A script has one"
+_LINE = re.compile(r"^(?:\[pid +\d+\] |\d+ +)?\d+\.\d+ \w+\(", re.MULTILINE)
+"""How a line of strace begins, which may also tell of a program that reads traces."""
 _HEAD_LETTERS = 1 << 16
 
 
@@ -63,14 +65,14 @@ def strace_import(
 
     """
     from nandlab.outputs import check_file
-    from nandlab.syscall_logs.calls import carry_out, files_before, rows
-    from nandlab.syscall_logs.script import Lines
+    from nandlab.syscall_logs.calls import carry_out
     from nandlab.syscall_logs.state import State
     from nandlab.syscall_logs.strace import read_log
     from nandlab.whole_files import keep_text
 
-    if out is not None:
-        check_file(Path(out))
+    target = None if out is None else Path(out)
+    if target is not None:
+        check_file(target)
     mask = _octal(umask)
     shown, text = _text(log)
     _refuse_other_traces(shown, text)
@@ -78,26 +80,33 @@ def strace_import(
     top = os.fsencode(os.path.abspath(root)) if root is not None else b"/"  # noqa: PTH100
     state = State(found, top, _folder(text, cwd), mask)
     carry_out(shown, state, found)
-    lines = Lines(keeps_bytes=data == "kept")
-    before = files_before(state)
-    lines.before(before)
-    count_before = len(lines.lines)
-    lines.log(state.steps.found)
-    left_out = rows(state, found)
-    script = _script(shown, found, state, lines, count_before, left_out)
-    answer = _answer(shown, found, state, lines, count_before, left_out)
-    made = StraceImport(
-        answer | {"script": script},
-        [asdict(one) for one in left_out],
-        csv_text(_COLUMNS, [asdict(one) for one in left_out]),
-        tuple(_complaints(answer, left_out)),
-    )
+    made = _made(shown, found, state, keeps_bytes=data == "kept")
     try:
-        keep_text(None if out is None else Path(out), script)
+        keep_text(target, made.script)
     except NandlabError as error:
         error.result = made
         raise
     return made
+
+
+def _made(shown: str, log: "Log", state: "State", *, keeps_bytes: bool) -> StraceImport:
+    """The script of calls that were carried out, and what became of them."""
+    from nandlab.syscall_logs.calls import files_before, rows
+    from nandlab.syscall_logs.script import Lines
+
+    lines = Lines(keeps_bytes=keeps_bytes)
+    lines.before(files_before(state))
+    before = len(lines.lines)
+    lines.log(state.steps.found)
+    left_out = rows(state, log)
+    answer = _answer(shown, log, state, lines, before, left_out)
+    listed = [asdict(one) for one in left_out]
+    return StraceImport(
+        answer | {"script": _script(answer, lines, before, left_out)},
+        listed,
+        csv_text(_COLUMNS, listed),
+        tuple(_complaints(answer, left_out)),
+    )
 
 
 def _octal(umask: str) -> int:
@@ -116,7 +125,7 @@ def _text(log: str | Path) -> tuple[str, str]:
 
 def _refuse_other_traces(shown: str, text: str) -> None:
     head = text[:_HEAD_LETTERS]
-    if any(sign in head for sign in _OTHER_TRACES) and not re.search(r"^\d* *\d+\.\d+ \w+\(", head):
+    if any(sign in head for sign in _OTHER_TRACES) and not _LINE.search(head):
         raise NandlabError(
             f"{shown}: events of ftrace and Perfetto hold pointers in place of paths and bytes, so "
             "no script can be made of them; record with strace -f -ttt -y. A probe of bpftrace "
@@ -207,17 +216,11 @@ def _complaints(answer: dict[str, Any], left_out: Sequence["LeftOut"]) -> list[s
 
 
 def _script(
-    shown: str,
-    log: "Log",
-    state: "State",
-    lines: "Lines",
-    before: int,
-    left_out: Sequence["LeftOut"],
+    answer: dict[str, Any], lines: "Lines", before: int, left_out: Sequence["LeftOut"]
 ) -> str:
     """The script with its head."""
-    answer = _answer(shown, log, state, lines, before, left_out)
     told = [
-        f"Made by nandlab strace-import of {shown!a}: {answer['calls']} calls.",
+        f"Made by nandlab strace-import of {answer['log']!a}: {answer['calls']} calls.",
         f"The mount point stands for {answer['root']!a}.",
         *_notes(answer),
         *(_counted(one) for one in left_out if one.fate in ("left out", "approximated")),

@@ -70,11 +70,11 @@ def _crosses(state: State, given: Given, old: bytes | None, new: bytes | None) -
 
 def links(state: State, given: Given) -> None:
     """`link`, `linkat`."""
-    if given.call.name == "linkat" and (
-        b"/proc/" in string(given.arguments[1])[0] or not string(given.arguments[1])[0]
-    ):
-        _links_descriptor(state, given)
-        return
+    if given.call.name == "linkat":
+        name, _ = string(given.arguments[1])
+        if not name or name.startswith(b"/proc/"):
+            _links_descriptor(state, given)
+            return
     old, new = _two_paths(state, given)
     if "AT_SYMLINK_FOLLOW" in given.flags(4) and old is not None:
         old = state.tree.walked(old, follows=True)
