@@ -140,8 +140,11 @@ def test_bytes_are_kept_drawn_or_zeros() -> None:
     noise = 'write(3</r/a>, "q8Z!kd0Lw", 9) = 9'
     assert lines_of(OPEN, words, data="drawn") == ["put a 644 100 100 t 1"]
     assert lines_of(OPEN, noise, data="drawn") == ["put a 644 9 9 x 1"]
-    answer = nandlab.strace_import(log_of(OPEN, cut, words), root="/r").answer
-    assert (answer["bytes_kept"], answer["bytes_drawn"]) == (100, 4000)
+    found = nandlab.strace_import(log_of(OPEN, cut, words), root="/r")
+    assert (found.answer["bytes_kept"], found.answer["bytes_drawn"]) == (100, 4000)
+    assert found.complaints == ("4000 bytes are drawn: the log does not hold them.",)
+    drawn = nandlab.strace_import(log_of(OPEN, words), root="/r", data="drawn")
+    assert drawn.complaints == ("100 bytes are drawn, as --data drawn asks.",)
 
 
 def test_appends_go_to_the_end_wherever_the_descriptor_stands() -> None:

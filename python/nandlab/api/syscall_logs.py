@@ -165,6 +165,7 @@ def _answer(
         "bad_lines": log.bad_lines,
         "files_before": before,
         "lines": len(lines.lines),
+        "data": "kept" if lines.keeps_bytes else "drawn",
         "bytes_kept": lines.bytes_by_fate["kept"],
         "bytes_drawn": lines.bytes_by_fate["drawn"],
         "mapped": [word(one) for one in sorted(state.mapped)],
@@ -193,7 +194,9 @@ def _notes(answer: dict[str, Any]) -> list[str]:
             "open is taken from names of descriptors, at the ends of the files. Record %process."
         )
     if answer["bytes_drawn"]:
-        found.append(f"{answer['bytes_drawn']} bytes are drawn: the log does not hold them.")
+        lacks = answer["data"] == "kept"
+        why = ": the log does not hold them" if lacks else ", as --data drawn asks"
+        found.append(f"{answer['bytes_drawn']} bytes are drawn{why}.")
     if answer["mapped"]:
         names = ", ".join(answer["mapped"])
         found.append(f"Mapped to be written, which no log shows: {names}.")
