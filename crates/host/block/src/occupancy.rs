@@ -67,6 +67,8 @@ impl Occupancy {
     }
 
     /// The command is done.
+    #[allow(clippy::inline_always, reason = "called for each command, from two places")]
+    #[inline(always)]
     pub(crate) fn end(&mut self, command: CommandNumber) {
         let is_it = |running: &Running| running.command == command;
         debug_assert!(self.running.iter().any(is_it), "a command that ends is running");

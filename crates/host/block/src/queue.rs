@@ -102,8 +102,8 @@ struct Shared {
     sim: Sim,
     state: RefCell<State>,
     timer: Timer,
-    /// Tasks that wait for a request, by line: a side of the pool of a hardware queue.
-    waiters: Vec<WaitQueue>,
+    /// Tasks that wait for a request, by hardware queue and side of its pool.
+    waiters: Vec<[WaitQueue; 2]>,
     /// The thread that serves the device, if one does.
     thread: WaitQueue,
     ended: Rc<EndedBios>,
@@ -163,12 +163,14 @@ impl RequestQueue {
         queue_depth: u32,
     ) -> Self {
         let state = State::new(elevator, device, options, queue_depth);
-        let lines = 2 * state.hardware.len();
+        let hardware_queues = state.hardware.len();
         let shared = Rc::new(Shared {
             sim: sim.clone(),
             state: RefCell::new(state),
             timer: Timer::new(sim),
-            waiters: (0..lines).map(|_| WaitQueue::new(sim)).collect(),
+            waiters: (0..hardware_queues)
+                .map(|_| [WaitQueue::new(sim), WaitQueue::new(sim)])
+                .collect(),
             thread: WaitQueue::new(sim),
             ended: Rc::default(),
         });
@@ -354,7 +356,7 @@ impl RequestQueue {
             // A waiter ends the queue's plugging, because the requests it waits for may be the ones
             // held back (`__generic_unplug_device`).
             self.run_unplugged();
-            self.0.waiters[line].wait().await;
+            self.0.waiters[line / 2][line % 2].wait().await;
             waited = true;
         }
     }
@@ -552,8 +554,9 @@ impl RequestQueue {
     }
 
     /// Wakes tasks that wait for a request of a hardware queue, so many of each side.
+    #[inline]
     fn wake(&self, hardware_queue: usize, to_wake: [u32; 2]) {
-        for (waiters, tasks) in self.0.waiters[2 * hardware_queue..].iter().zip(to_wake) {
+        for (waiters, tasks) in self.0.waiters[hardware_queue].iter().zip(to_wake) {
             for _ in 0..tasks {
                 waiters.wake_one();
             }
@@ -574,7 +577,7 @@ impl RequestQueue {
         };
         // Tasks wake after the state is released, since a waker may run into the queue again.
         self.wake(0, to_wake);
-        for queue in 1..self.0.waiters.len() / 2 {
+        for queue in 1..self.0.waiters.len() {
             let to_wake = std::mem::take(&mut self.0.state.borrow_mut().hardware[queue].to_wake);
             self.wake(queue, to_wake);
         }

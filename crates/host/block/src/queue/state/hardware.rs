@@ -35,6 +35,7 @@ impl HardwareQueue {
 
 impl State {
     /// The line in which a task waits for a request for its bio: a side of the pool of its hardware queue.
+    #[inline]
     pub(in crate::queue) fn line(&self, bio: &Bio) -> usize {
         let queue = self.map.hardware_queue(bio.pid);
         2 * queue + self.hardware[queue].pool.side(bio)
@@ -48,21 +49,27 @@ impl State {
     /// Gives the device commands while it has room; true if it got any.
     pub(super) fn dispatch(&mut self, now_ns: u64) -> bool {
         let before = self.issues;
-        let Device::Queued(_) = self.device else {
-            self.run_hardware_queue(now_ns, 0);
-            return self.issues > before;
-        };
+        match self.device {
+            Device::Queued(_) => self.run_hardware_queues(now_ns),
+            Device::Timed(_) | Device::Served { .. } => self.run_hardware_queue(now_ns, 0),
+        }
+        self.issues > before
+    }
+
+    /// Runs all hardware queues of a device with submission queues, then lets it begin what it has room for.
+    #[inline(never)]
+    fn run_hardware_queues(&mut self, now_ns: u64) {
         // Each time another queue first, so that none has all of what is common, the tokens of Kyber. A kernel runs
         // the queue of a submission or a completion, and lets queues wait for tokens in line.
         let (first, count) = (self.first_queue, self.hardware.len());
         self.first_queue = (first + 1) % count;
         (first..count).chain(0..first).for_each(|queue| self.run_hardware_queue(now_ns, queue));
         self.fetch(now_ns);
-        self.issues > before
     }
 
     /// Gives the device commands of a hardware queue while it has room there.
-    #[inline]
+    #[allow(clippy::inline_always, reason = "a call for each request is a hundredth of a replay")]
+    #[inline(always)]
     fn run_hardware_queue(&mut self, now_ns: u64, queue: usize) {
         loop {
             let hardware = &mut self.hardware[queue];
