@@ -309,6 +309,25 @@ def test_the_steady_state_has_the_keys_of_fio(tmp_path: Path) -> None:
     assert (own["ss"], own["duration"]) == (theirs["ss"], theirs["duration"])
 
 
+def test_a_job_finds_the_depth_that_keeps_a_latency(tmp_path: Path) -> None:
+    text = (
+        "[a]\ndirect=1\nioengine=libaio\niodepth=64\nrw=randread\nsize=256m\nbs=4k\ntime_based\n"
+        "runtime=20s\nlatency_target=900\nlatency_window=100ms\nlatency_percentile=99\n"
+    )
+    device = "emmc-5.1-64gb"
+    (found,) = nl.fio(job(tmp_path, text), device=device).fio["jobs"]
+    # This card reads one block in about 109 us, one after the other.
+    depth = found["latency_depth"]
+    assert 6 <= depth <= 9
+    assert (found["latency_target"], found["latency_window"]) == (900_000, 100_000)
+    # Only the last window is reported: all of it at the depth that was found.
+    assert 100 <= found["read"]["runtime"] <= 102
+    assert found["read"]["clat_ns"]["percentile"]["99.000000"] <= 910_000
+    deeper = text.replace("iodepth=64", f"iodepth={depth + 1}").split("latency_target")[0]
+    (slow,) = nl.fio(job(tmp_path, deeper), device=device, most_requests=20_000).fio["jobs"]
+    assert slow["read"]["clat_ns"]["percentile"]["99.000000"] > 900_000
+
+
 def test_each_direction_has_its_rate(tmp_path: Path) -> None:
     text = (
         "[a]\ndirect=1\nioengine=libaio\niodepth=8\nrw=randrw\nsize=64m\nbs=4k\n"

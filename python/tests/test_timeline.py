@@ -70,8 +70,11 @@ def test_several_runs_have_none(tmp_path: Path) -> None:
     with pytest.raises(NandlabError, match=r"^--timeline: it shows one run, and the study has 2"):
         nl.run(study(tmp_path, repeats=2), timeline=trace)
     one = {
-        **{"axes.ftl": ["bast"], "axes.file_system": ["fat"], "axes.file_set": ["mp3"]},
-        **{"axes.processes": [1], "axes.settings": ["default"]},
+        "axes.ftl": ["bast"],
+        "axes.file_system": ["fat"],
+        "axes.file_set": ["mp3"],
+        "axes.processes": [1],
+        "axes.settings": ["default"],
     }
     with pytest.raises(NandlabError, match=r"^--timeline: .*only studies of the kinds"):
         nl.run("ftl-windows", quick=True, timeline=trace, set=one)

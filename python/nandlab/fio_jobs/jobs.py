@@ -270,6 +270,13 @@ def _job_lines(planned: Planned, *, is_stage: bool, has_ends: bool) -> list[str]
         *job.priority.items(),
         *((name, f'"{size}"') for name, size in job.strides.items()),
     ]
+    if job.latency is not None:
+        words += [
+            ("latency_target", f'"{job.latency.target_us}us"'),
+            ("latency_window", f'"{job.latency.window_us}us"'),
+            ("latency_percentile", job.latency.percentile),
+            ("latency_run", str(job.latency.goes_on).lower()),
+        ]
     if job.steady is not None:
         words += job.steady.lines(is_of_group=job.flag("group_reporting"))
     if job.verify is not None:

@@ -95,10 +95,11 @@ def _job(
         "latency_ns": dict(zip(map(str, NS_CLASSES), report.ns_shares, strict=True)),
         "latency_us": dict(zip(map(str, NS_CLASSES), report.us_shares, strict=True)),
         "latency_ms": dict(zip(ms, report.ms_shares, strict=True)),
-        "latency_depth": job.count("iodepth", 1),
-        "latency_target": 0,
-        "latency_percentile": 100.0,
-        "latency_window": 0,
+        "latency_depth": report.depth or job.count("iodepth", 1),
+        # fio tells the target in ns and the window in us.
+        "latency_target": job.latency.target_us * 1000 if job.latency else 0,
+        "latency_percentile": job.latency.percentile if job.latency else 100.0,
+        "latency_window": job.latency.window_us if job.latency else 0,
     }
     if report.steady is not None:
         found["steadystate"] = document_of(report.steady)

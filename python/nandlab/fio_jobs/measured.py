@@ -105,6 +105,8 @@ class Report:
     """Job of each process, and its number in the job, from 0."""
     number: int
     """Number of its first process among all of the file, from 1."""
+    depth: int | None
+    """What the search for a depth found, if there was one."""
     directions: dict[str, Direction]
     sync: Latency
     runtime_ms: int
@@ -236,10 +238,10 @@ def reports_of(
                 entries.append(by_group[job.group])
     # Twice a filter by number would be slow with thousands of processes.
     parts = requests.partition_by("pid", as_dict=True) if requests.height else {}
-    columns = ("pid", "start_ns", "exit_ns", "steady_ns")
+    columns = ("pid", "start_ns", "exit_ns", "steady_ns", "iodepth")
     lives = {pid: life for pid, *life in processes.select(columns).iter_rows()}
     # As fio tells it of each job: the time of the whole file so far (`get_jobs_eta`).
-    elapsed_ms = max((exit_ns for _, exit_ns, _ in lives.values()), default=0) // 1_000_000
+    elapsed_ms = max((exit_ns for _, exit_ns, *_ in lives.values()), default=0) // 1_000_000
     return [_report(entry, parts, requests, lives, elapsed_ms) for entry in entries]
 
 
@@ -257,7 +259,7 @@ def _report(
     windows = []
     for planned, index in entry:
         pid = planned.first_pid + index
-        start_ns, exit_ns, steady_ns = lives[pid]
+        start_ns, exit_ns, steady_ns, _ = lives[pid]
         # Times count from when the process began to count, after its delay and its ramp.
         frame = parts.get((pid,), empty.clear())
         part = planned.part
@@ -282,6 +284,8 @@ def _report(
         planned=first,
         entry=tuple(entry),
         number=first.first_thread + index,
+        # Where a job searches for its depth, this is what its first process found.
+        depth=lives[first.first_pid + index][-1] if first.settings.latency else None,
         directions=directions,
         sync=syncs,
         runtime_ms=sum(runtime_ms for *_, runtime_ms in measured),

@@ -124,8 +124,15 @@ def _job(report: Report, shares: dict[str, float]) -> Iterator[str]:
     yield f"     submit    : {batch}"
     yield f"     complete  : {batch}"
     yield f"     issued rwts: total={issued} short=0,0,0,0 dropped=0,0,0,0"
-    depth = job.count("iodepth", 1)
-    yield f"     latency   : target=0, window=0, percentile=100.00%, depth={depth}"
+    depth = report.depth or job.count("iodepth", 1)
+    kept = job.latency
+    target, window, percent = (
+        (kept.target_us * 1000, kept.window_us, kept.percentile) if kept else (0, 0, 100.0)
+    )
+    yield (
+        f"     latency   : target={target}, window={window}, percentile={percent:.2f}%, "
+        f"depth={depth}"
+    )
     if report.steady is not None:
         yield _steady(report.steady)
 

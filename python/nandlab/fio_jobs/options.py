@@ -57,7 +57,6 @@ _NO_VERIFY = "the simulated device keeps no data from run to run"
 _NO_ZONES = "the devices have no zones"
 _NO_BYTES = "requests of a block device are whole sectors"
 _NO_ORDER = "the engine's jobs draw places, or go forward or backward"
-_NO_END = "the engine's jobs end by their own requests and times"
 
 OPTIONS: tuple[Option, ...] = tuple(
     sorted(
@@ -152,6 +151,11 @@ OPTIONS: tuple[Option, ...] = tuple(
                 "end at a steady state",
                 "steadystate=ss steadystate_duration=ss_dur steadystate_ramp_time=ss_ramp",
                 "iops, bw and their slopes; no ramp_time",
+            ),
+            *_honoured(
+                "largest depth that keeps a latency",
+                "latency_target latency_window latency_percentile latency_run",
+                "no rate, pause, ramp_time or verify",
             ),
             *_honoured("begin a reporting group", "new_group"),
             *_honoured("one report for a group", "group_reporting"),
@@ -272,12 +276,6 @@ OPTIONS: tuple[Option, ...] = tuple(
             *_refused("files of a job", "nrfiles=nr_files", _PLACE, "1"),
             *_refused("files of a folder", "opendir", _PLACE),
             *_refused("write at the end of the file", "file_append", _PLACE, "0"),
-            *_refused(
-                "search for a depth",
-                "latency_target latency_window latency_percentile latency_run",
-                _NO_END,
-                "0",
-            ),
             *_refused(
                 "requests between pauses",
                 "thinktime_blocks",

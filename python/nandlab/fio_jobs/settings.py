@@ -34,6 +34,16 @@ _USUAL = {"zipf": "1.1", "pareto": "0.2"}
 
 
 @dataclass(frozen=True)
+class LatencyTarget:
+    """A latency that a job keeps by the number of its requests under way."""
+
+    target_us: int
+    window_us: int
+    percentile: float
+    goes_on: bool
+
+
+@dataclass(frozen=True)
 class Settings:
     """What a job does, in the units of the engine; times in nanoseconds."""
 
@@ -51,6 +61,7 @@ class Settings:
     exit_what: str | None
     flow: int
     steady: Wanted | None
+    latency: LatencyTarget | None
     engine: str
     iodepth: int
     mode: str
@@ -167,6 +178,7 @@ def settings_of(section: Section) -> Settings:
         exit_what=reader.ends(),
         flow=reader.count("flow", 0),
         steady=wanted_of(options, reader.kb_base),
+        latency=reader.latency_target(),
         engine=engine,
         iodepth=depth,
         mode=mode,
@@ -371,6 +383,26 @@ class _Reader:
             raise fault.fault("zones need a zonesize", "add zonesize=256m, for example")
         return found
 
+    def latency_target(self) -> LatencyTarget | None:
+        """`latency_target` with its window and percentile."""
+        given = self.options.get("latency_target")
+        target_us = self.time_ns("latency_target", bare="us") // 1000
+        if given is None or target_us == 0:
+            return None
+        window_us = self.time_ns("latency_window", bare="us") // 1000
+        if window_us == 0:
+            raise given.fault("it needs a window", "add latency_window=5s, for example")
+        try:
+            percent = float(self.options["latency_percentile"].value or "")
+        except KeyError:
+            percent = 100.0
+        except ValueError:
+            percent = 0.0
+        if not 0.0001 <= percent <= 100:
+            fault = self.options["latency_percentile"]
+            raise fault.fault("it must be above 0, to 100", "write latency_percentile=99.9")
+        return LatencyTarget(target_us, window_us, percent, self.flag("latency_run"))
+
     def ends(self) -> str | None:
         """Which jobs end with this one, where the file has `exitall`."""
         return self.choice("exit_what", ("all", "group", "stonewall"), "group")
@@ -490,6 +522,16 @@ def _check_together(job: Settings) -> None:
         )
     if job.verify is not None and (job.fsync or job.fdatasync):
         raise job.fault_at("verify", "the engine has it without syncs", "take fsync out")
+    if job.latency is not None:
+        for name, is_there in (
+            ("ramp_time", job.ramp_ns > 0),
+            ("thinktime", job.thinktime_us > 0),
+            ("rate_iops", job.has_rate),
+            ("verify", job.verify is not None),
+        ):
+            if is_there:
+                reason = f"the engine searches for a depth without {name}"
+                raise job.fault_at("latency_target", reason, f"take {name} out")
     if job.steady is not None and job.ramp_ns:
         raise job.fault_at("ramp_time", "with steadystate the engine has ss_ramp", "write ss_ramp")
     if job.is_poisson and "," in job.rate_interval:

@@ -1,6 +1,6 @@
 //! What the processes of a job do.
 
-use crate::{Flow, Order, Region, SteadyState, Verify};
+use crate::{Flow, LatencyTarget, Order, Region, SteadyState, Verify};
 use page_cache::Mode;
 use process::Class;
 use thiserror::Error;
@@ -86,6 +86,8 @@ pub struct Job {
     pub verify: Option<Verify>,
     /// It keeps a ratio of requests with others.
     pub flow: Option<Flow>,
+    /// The number of requests under way is the largest that keeps a latency, at most `iodepth`.
+    pub latency_target: Option<LatencyTarget>,
     /// It ends when its rate is steady.
     pub steady: Option<SteadyState>,
     /// Nanoseconds after the ramp at which a process issues no further request (`runtime`); 0 for no such end.
@@ -160,6 +162,15 @@ impl Job {
         }
         if self.passes == 0 || self.bytes == 0 {
             return wrong("loops and io_size must be above 0".into());
+        }
+        if let Some(target) = self.latency_target
+            && (target.latency_ns == 0
+                || target.window_ns == 0
+                || !(1..=1_000_000).contains(&target.share_per_million)
+                || self.ramp_ns > 0
+                || !matches!(self.pace, Pace::Closed { think_ns: 0 }))
+        {
+            return wrong("latency_target, latency_window and latency_percentile must be above 0, and need a closed loop without ramp_time and thinktime_us".into());
         }
         if let Some(steady) = self.steady
             && (steady.window_s < 2 || self.ramp_ns > 0)

@@ -7,6 +7,7 @@
 //! `random_distribution` are fields of a job.
 
 mod addresses;
+mod depth_search;
 mod distribution;
 mod flow;
 mod job;
@@ -21,6 +22,7 @@ mod steady;
 mod written;
 
 pub use addresses::{Addresses, Place, Region, Strides};
+pub use depth_search::LatencyTarget;
 pub use distribution::{Distribution, ZONES_MAX, Zones};
 pub use flow::Flow;
 pub use job::{Ends, Job, JobError, Pace, Urgent};

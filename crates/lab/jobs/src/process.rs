@@ -1,5 +1,6 @@
 //! A process of a job while it runs.
 
+use crate::depth_search::{DepthSearch, Step};
 use crate::flow::Member;
 use crate::run::Run;
 use crate::steady::Meter;
@@ -35,7 +36,7 @@ pub(crate) struct Runner {
     number: usize,
     process: Process,
     /// Requests that complete earlier are not counted.
-    counted_from_ns: u64,
+    counted_from_ns: Cell<u64>,
     /// No request is issued from then on.
     stop_ns: u64,
     /// What was counted of the present pass.
@@ -48,6 +49,10 @@ pub(crate) struct Runner {
     /// Reads of the present batch of a backlog that are left.
     batch_left: Cell<u64>,
     was_read: Cell<bool>,
+    /// The search for the number of requests under way.
+    search: Option<DepthSearch>,
+    /// It found that number, and has shown what it yields.
+    is_done: Cell<bool>,
     /// What tells it that its rate is steady.
     meter: Option<Rc<Meter>>,
     /// When the next read, and the next write, is due, where each has a rate.
@@ -74,7 +79,7 @@ impl Runner {
             job: job.clone(),
             number,
             process: Process::new(pid).with_priority(job.priority.0, job.priority.1),
-            counted_from_ns,
+            counted_from_ns: Cell::new(counted_from_ns),
             stop_ns: match job.runtime_ns {
                 0 => u64::MAX,
                 // `reset_all_stats` of fio's libfio.c sets the epoch anew when the ramp is over, and `runtime`
@@ -87,6 +92,10 @@ impl Runner {
             written: RefCell::new(Written::new(may_overlap)),
             batch_left: Cell::new(0),
             was_read: Cell::new(false),
+            search: job
+                .latency_target
+                .map(|target| DepthSearch::new(target, job.iodepth, counted_from_ns)),
+            is_done: Cell::new(false),
             meter,
             due_ns: Cell::new([run.sim.now() + job.start_delay_ns; 2]),
             report: RefCell::new(ProcessReport {
@@ -111,7 +120,8 @@ impl Runner {
                 self.counted.take();
             }
             // One request at a time needs no task for each.
-            if self.job.iodepth == 1 && matches!(self.job.pace, Pace::Closed { .. }) {
+            let is_closed = matches!(self.job.pace, Pace::Closed { .. });
+            if self.job.iodepth == 1 && is_closed && self.search.is_none() {
                 self.one_by_one(&mut addresses, member.as_ref()).await;
             } else {
                 self.many(&mut addresses, member.as_ref()).await;
@@ -126,6 +136,7 @@ impl Runner {
         self.run.process_ended(self.number);
         let mut report = self.report.take();
         report.exit_ns = sim.now();
+        report.depth = self.search.as_ref().map_or(self.job.iodepth, DepthSearch::depth);
         report.steady_ns = self.meter.as_ref().and_then(|meter| meter.steady_ns());
         report
     }
@@ -143,6 +154,7 @@ impl Runner {
     /// True while there is time, and no error.
     fn may_go_on(&self) -> bool {
         self.run.sim.now() < self.stop_ns
+            && !self.is_done.get()
             && !self.run.is_ended(self.number)
             && self.meter.as_ref().is_none_or(|meter| meter.steady_ns().is_none())
             && self.report.borrow().error.is_none()
@@ -214,15 +226,15 @@ impl Runner {
     }
 
     /// Waits until the process is not ahead of the others of its flow; false if it ends before.
-    async fn is_due(&self, member: &Member, slots: Option<&Semaphore>) -> bool {
+    async fn is_due(&self, member: &Member, slots: Option<(&Semaphore, u32)>) -> bool {
         while !member.may_go() {
             if member.sleep_ns() == 0 {
                 member.others().await;
             } else {
                 // `io_u_quiesce`: requests under way are taken before the sleep.
-                if let Some(slots) = slots {
-                    slots.acquire_many(self.job.iodepth).await.forget();
-                    slots.release(self.job.iodepth);
+                if let Some((slots, depth)) = slots {
+                    slots.acquire_many(depth).await.forget();
+                    slots.release(depth);
                 }
                 self.think(member.sleep_ns()).await;
             }
@@ -276,21 +288,25 @@ impl Runner {
     async fn many(self: &Rc<Self>, addresses: &mut Addresses, flow: Option<&Member>) {
         let sim = &self.run.sim;
         let slots = Rc::new(Semaphore::new(sim, self.job.iodepth));
+        let mut depth = self.job.iodepth;
         let mut due_ns = sim.now();
         loop {
+            if let Some(search) = &self.search {
+                depth = self.follow(search, depth, &slots).await;
+            }
             if !self.has_more() {
                 // A request in flight that completes within the ramp is not counted: another one follows it.
                 let is_in_ramp =
-                    sim.now() < self.counted_from_ns && self.in_flight.get().requests > 0;
+                    sim.now() < self.counted_from_ns.get() && self.in_flight.get().requests > 0;
                 if !is_in_ramp {
                     break;
                 }
-                slots.acquire_many(self.job.iodepth).await.forget();
-                slots.release(self.job.iodepth);
+                slots.acquire_many(depth).await.forget();
+                slots.release(depth);
                 continue;
             }
             if let Some(member) = flow
-                && !self.is_due(member, Some(&slots)).await
+                && !self.is_due(member, Some((&slots, depth))).await
             {
                 break;
             }
@@ -326,7 +342,56 @@ impl Runner {
             self.spawn(request, &slots);
         }
         // The pass ends when its last request is done.
-        slots.acquire_many(self.job.iodepth).await.forget();
+        slots.acquire_many(depth).await.forget();
+    }
+
+    /// Takes the number of requests under way from `depth` to what the search wants; returns it.
+    ///
+    /// Slots that may not be used are held by the process itself.
+    async fn follow(&self, search: &DepthSearch, depth: u32, slots: &Semaphore) -> u32 {
+        let now_ns = self.run.sim.now();
+        let wanted = match search.step(now_ns) {
+            // At the beginning all slots are free, and one may be used.
+            None => search.depth(),
+            Some(Step::To(wanted) | Step::DownTo(wanted)) => wanted,
+            Some(Step::Done) => {
+                self.is_done.set(true);
+                depth
+            }
+            Some(Step::LastWindow) => {
+                // `io_u_quiesce` and `reset_all_stats`: only the found number is reported.
+                slots.acquire_many(depth).await.forget();
+                slots.release(depth);
+                search.begin_window(self.run.sim.now());
+                self.forget_counts();
+                depth
+            }
+        };
+        if wanted < depth {
+            // Requests under way end first (`__lat_target_failed`).
+            slots.acquire_many(depth).await.forget();
+            slots.release(wanted);
+            // What they took says nothing of the smaller number.
+            search.begin_window(self.run.sim.now());
+        } else {
+            slots.release(wanted - depth);
+        }
+        wanted
+    }
+
+    /// Drops what was counted: the process begins to count now.
+    fn forget_counts(&self) {
+        let now_ns = self.run.sim.now();
+        self.counted_from_ns.set(now_ns);
+        self.counted.take();
+        let mut report = self.report.borrow_mut();
+        *report = ProcessReport {
+            pid: report.pid,
+            start_ns: now_ns,
+            end_ns: now_ns,
+            error: report.error,
+            ..ProcessReport::default()
+        };
     }
 
     /// Makes a request in a task of its own, which holds a slot until the process may make the next one.
@@ -426,7 +491,7 @@ impl Runner {
     /// True from the end of the ramp on. What completes by then counts, even if it began within the ramp:
     /// `io_completed` of fio's `io_u.c` checks `ramp_time_over`.
     fn is_counted(&self) -> bool {
-        self.run.sim.now() >= self.counted_from_ns
+        self.run.sim.now() >= self.counted_from_ns.get()
     }
 
     /// Counts a request that began at `start_ns` and is complete now.
@@ -438,6 +503,9 @@ impl Runner {
         let end_ns = self.run.sim.now();
         debug_assert!(start_ns <= end_ns, "a request completes after it began");
         let latency_ns = end_ns - start_ns;
+        if let Some(search) = &self.search {
+            search.count(latency_ns);
+        }
         let mut report = self.report.borrow_mut();
         debug_assert!(report.end_ns <= end_ns, "requests complete in the order of time");
         if is_read {

@@ -35,6 +35,8 @@ pub struct ProcessReport {
     pub end_ns: u64,
     /// When it exited.
     pub exit_ns: u64,
+    /// Requests that it had under way at most; where it searched for that number, what it found.
+    pub depth: u32,
     /// When its rate was steady.
     pub steady_ns: Option<u64>,
     /// The first error, which ended it.

@@ -27,9 +27,9 @@ pub(crate) struct Samples {
     pub(crate) requests: Vec<(u64, u32, Sample)>,
     /// What the dies of the device did; of the first repeat only.
     pub(crate) activity: Vec<Activity>,
-    /// Number of each process, when it began to count, when it exited, and when its rate was steady; of the first
-    /// repeat only.
-    pub(crate) processes: Vec<(u32, u64, u64, Option<u64>)>,
+    /// Number of each process, when it began to count, when it exited, when its rate was steady, and its depth; of
+    /// the first repeat only.
+    pub(crate) processes: Vec<(u32, u64, u64, Option<u64>, u32)>,
 }
 
 /// Names of the tables, and their columns after those of the axes.
@@ -45,7 +45,8 @@ const TABLES: [(&str, &[&str]); TABLES_MAX] = [
 const TABLES_MAX: usize = 5;
 
 /// The table that only a study with `timeline.places` has, as it has columns of its own in the table of requests.
-const PROCESSES: (&str, &[&str]) = ("processes", &["pid", "start_ns", "exit_ns", "steady_ns"]);
+const PROCESSES: (&str, &[&str]) =
+    ("processes", &["pid", "start_ns", "exit_ns", "steady_ns", "iodepth"]);
 
 /// Columns of requests that only such a study has.
 const PLACES: [&str; 2] = ["offset_bytes", "bytes"];
@@ -140,10 +141,10 @@ impl Cell {
                 pooled.add_packed(own);
             }
             samples.write_time_lines(&mut requests, &mut activity, has_places);
-            for (pid, start_ns, exit_ns, steady_ns) in &samples.processes {
+            for (pid, start_ns, exit_ns, steady_ns, depth) in &samples.processes {
                 // 0 for one that was never steady: a time of that is none.
                 let steady_ns = steady_ns.unwrap_or(0);
-                let _ = writeln!(processes, "{pid},{start_ns},{exit_ns},{steady_ns}");
+                let _ = writeln!(processes, "{pid},{start_ns},{exit_ns},{steady_ns},{depth}");
             }
         }
         for (direction, latencies) in DIRECTIONS.iter().zip(&latencies) {

@@ -121,6 +121,7 @@ fn check_combination(study: &Study, values: &Combination<'_>) -> Result<(), Stud
             && (job.verify.is_none(), job.flow.is_none(), job.ends.is_none()) == (true, true, true)
             && !job.waits_for_earlier
             && job.steady.is_none()
+            && job.latency_target.is_none()
             && (spec.offset_bytes, spec.size_bytes) == (0, 0)
             && job.priority == (process::Class::BestEffort, process::NORMAL_LEVEL)
             && job.urgent.iter().all(Vec::is_empty)

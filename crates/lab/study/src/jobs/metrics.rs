@@ -46,8 +46,10 @@ impl JobsOutcome {
         // By number of the process where times are equal, so that the table is the same on every machine.
         requests.sort_unstable_by_key(|(start_ns, pid, _)| (*start_ns, *pid));
         let latencies = pooled.map(|latencies| latencies.pack());
-        let processes =
-            reports.iter().map(|one| (one.pid, one.start_ns, one.exit_ns, one.steady_ns)).collect();
+        let processes = reports
+            .iter()
+            .map(|one| (one.pid, one.start_ns, one.exit_ns, one.steady_ns, one.depth))
+            .collect();
         Self {
             end_ns,
             phases: *phases,

@@ -15,7 +15,7 @@ use crate::values::AxisValue;
 use crate::workload::contract::{
     Combination, Identity, KnownAxes, Measured, Plan, RunContext, WorkloadKind,
 };
-use ::jobs::{Ends, Flow, Job, Pace, Region, Verify};
+use ::jobs::{Ends, Flow, Job, LatencyTarget, Pace, Region, Verify};
 
 /// Axes that mean something to such a study; all others only fill in the words of jobs.
 const JOBS_AXES: [&str; 3] = ["scheduler", "device", "mechanism"];
@@ -50,6 +50,8 @@ pub(super) fn axes_in_words(study: &Study) -> Vec<String> {
             job.runtime.as_ref(),
             job.ramp_time.as_ref(),
             job.startdelay.as_ref(),
+            job.latency_target.as_ref(),
+            job.latency_window.as_ref(),
             job.rate_interval.as_ref(),
         ];
         words.into_iter().chain(times.into_iter().flatten().map(ToString::to_string))
@@ -211,6 +213,16 @@ fn job_of(
         group: spec.group,
         ends: ends_of(spec)?,
         steady: steady_of(spec)?,
+        latency_target: match &spec.latency_target {
+            None => None,
+            Some(_) => Some(LatencyTarget {
+                latency_ns: time_ns("latency_target", spec.latency_target.as_ref())?,
+                window_ns: time_ns("latency_window", spec.latency_window.as_ref())?,
+                // Whole millionths: a comparison of whole numbers decides.
+                share_per_million: (spec.latency_percentile * 10_000.0).round() as u32,
+                goes_on: spec.latency_run,
+            }),
+        },
         runtime_ns,
         ramp_ns: time_ns("ramp_time", spec.ramp_time.as_ref())?,
         mode: mode_of(&filled(&spec.mode))?,

@@ -133,6 +133,19 @@ pub struct JobSpec {
     /// Microseconds that a process sleeps when it is ahead of its flow; 0 to wait for the others.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flow_sleep_us: u64,
+    /// The number of requests under way is the largest that keeps this latency, with fio's suffixes; `iodepth` is
+    /// the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_target: Option<AxisValue>,
+    /// Each number is tried for so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_window: Option<AxisValue>,
+    /// Percent of the requests that must keep the latency.
+    #[serde(default = "whole", skip_serializing_if = "is_whole")]
+    pub latency_percentile: f64,
+    /// The number goes on to change when it was found.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub latency_run: bool,
     /// The job ends when its rate is steady: `iops`, `bw`, `iops_slope` or `bw_slope`, a colon, and the limit, in
     /// percent of the mean with a percent sign.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -244,6 +257,15 @@ const fn is_no_gap(bytes: &i64) -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 const fn is_no_class(number: &u8) -> bool {
     *number == 0
+}
+
+const fn whole() -> f64 {
+    100.0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_whole(percent: &f64) -> bool {
+    (*percent - 100.0).abs() < f64::EPSILON
 }
 
 const fn all_of_them() -> u32 {
