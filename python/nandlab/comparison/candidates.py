@@ -21,6 +21,7 @@ _NAMES = {
     "bast": "BAST",
     "dftl": "DFTL",
     "fast": "FAST",
+    "hybrid": "hybrid card",
     "kast": "KAST",
     "last": "LAST",
     "lexar": "Lexar",

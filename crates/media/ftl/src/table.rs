@@ -3,8 +3,8 @@
 use crate::contract::{Ftl, FtlEntry};
 use crate::settings::{SettingError, Settings};
 use crate::{
-    Flash, bast, dftl, fast, kast, last, lexar, m_systems, m_systems_anand, mitsubishi, page, sast,
-    superblock,
+    Flash, bast, dftl, fast, hybrid, kast, last, lexar, m_systems, m_systems_anand, mitsubishi,
+    page, sast, superblock,
 };
 use nand::{Chip, Geometry};
 
@@ -13,6 +13,7 @@ pub const FTLS: &[&FtlEntry] = &[
     &bast::ENTRY,
     &dftl::ENTRY,
     &fast::ENTRY,
+    &hybrid::ENTRY,
     &kast::ENTRY,
     &last::ENTRY,
     &lexar::ENTRY,

@@ -20,18 +20,26 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     add("stale page of a full log".into(), stale_page_of_a_full_log, "bast");
     add("two sequential logs".into(), two_sequential_logs, "fast");
-    for layer in ["bast", "fast", "lexar"] {
+    for layer in ["bast", "fast", "hybrid", "lexar", "superblock"] {
         add("trim cut between its erases".into(), trim_cut_between_its_erases, layer);
     }
     for layer in ["bast", "fast"] {
         add("tag beside a log".into(), tag_beside_a_log, layer);
     }
+    for layer in ["last", "sast"] {
+        add("shared log in place".into(), shared_log_in_place, layer);
+    }
     trials
 }
 
 fn given(layer: &str) -> BTreeMap<String, Value> {
-    let logs = BTreeMap::from([("log_blocks".to_owned(), Value::Integer(4))]);
-    if layer == "lexar" { BTreeMap::new() } else { logs }
+    let entry = find_ftl(layer).expect("in the table");
+    // Few log blocks, and a card without a page-mapped area.
+    let tight = [("log_blocks", 4), ("page_mapped_units", 0)].into_iter();
+    tight
+        .filter(|(name, _)| entry.parameters.iter().any(|parameter| parameter.name == *name))
+        .map(|(name, number)| (name.to_owned(), Value::Integer(number)))
+        .collect()
 }
 
 /// A page of a medium: its place, what it says it is, and the version of the bytes it holds.
@@ -147,6 +155,34 @@ fn two_sequential_logs(layer: &str) -> Result<(), String> {
         let expected = ["3".to_owned(), (newer / PAGES).to_string()];
         if sequential != [&expected[..]] {
             return Err(format!("{place}: the sequential logs are {sequential:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A shared log block begins with page 0 of a logical block and goes on in place, and a younger data block has a page
+/// that is newer: it is no finished merge, so the log block keeps its newest pages. Nor is the log block a merge that was
+/// cut, with or without the data block that it belongs to.
+fn shared_log_in_place(layer: &str) -> Result<(), String> {
+    use Role::{Data, Log, SequentialLog};
+    let log = block(1, &[(0, 10, SequentialLog, 2), (1, 30, Log, 3)]);
+    let older: Vec<_> = (0..PAGES).map(|page| (page, u64::from(page), Data, 1)).collect();
+    // What each page holds: of the older data block, of none, of the younger one.
+    let cases = [
+        (block(2, &older), [2, 3, 1, 1]),
+        (Vec::new(), [2, 3, 0, 0]),
+        (block(2, &[(0, 20, Data, 4)]), [4, 3, 0, 0]),
+    ];
+    for (data, mut expected) in cases {
+        let mut ftl = over(layer, &[data, log.clone()].concat())?;
+        let place = format!("versions {expected:?}");
+        for number in 5..5 + 3 * PAGES {
+            for (lpn, version) in (0..).zip(expected) {
+                assert_version(ftl.as_mut(), lpn, version, &place)?;
+            }
+            let lpn = (number + 1) % PAGES;
+            write(ftl.as_mut(), lpn, number)?;
+            expected[lpn as usize] = number;
         }
     }
     Ok(())

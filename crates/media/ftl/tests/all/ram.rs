@@ -16,6 +16,8 @@ const RAM_BYTES: &[(&str, u64)] = &[
     ("dftl", 4 * 4 + 8 * 4096),
     // The block map, a page map of three random logs, and the sequential log with its owner and length.
     ("fast", 2 * 32 + 4 * 3 * 8 + 6),
+    // Two units with a page map and four blocks; 30 others, and five of them open.
+    ("hybrid", 4 * (2 * 8 + 4) + 2 * 30 + 6 * 5),
     // The block map, a page map of two random logs, and two sequential logs with owner and length.
     ("kast", 2 * 32 + 4 * 2 * 8 + 6 * 2),
     // The block map, a page map of two random logs, and two sequential logs with owner and length.
