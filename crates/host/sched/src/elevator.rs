@@ -459,7 +459,10 @@ mod tests {
 
     #[test]
     fn every_request_that_is_nowhere_or_twice_is_seen() {
-        let broken: [(&str, Break); 9] = [
+        let broken: [(&str, Break); 10] = [
+            ("a queue of the device asks", |elevator| {
+                elevator.next_for(1, 0);
+            }),
             ("comes after one at 5 ns", |elevator| {
                 elevator.next(5);
                 elevator.next(4);

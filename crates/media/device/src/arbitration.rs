@@ -155,6 +155,17 @@ mod tests {
         assert_eq!(order(Some(1), vec![0, 0, 0, 0, 4]), "4444", "a class alone has all");
     }
 
+    #[test]
+    fn more_queues_with_a_class_than_there_are_is_seen() {
+        let (queues_urgent, queues_high, queues_low) = (1, 1, 1);
+        let (high, medium, low) = (1, 1, 1);
+        let weights = Weights { queues_urgent, queues_high, queues_low, high, medium, low };
+        Arbiter::new(&queues(3, Some(1), Arbitration::Weighted(weights)));
+        crate::tests::panics_with("every queue is of one class", || {
+            Arbiter::new(&queues(2, Some(1), Arbitration::Weighted(weights)));
+        });
+    }
+
     /// However far apart depths are, a queue that always has commands gets its share.
     #[test]
     fn shares_of_queues_that_are_never_empty() {

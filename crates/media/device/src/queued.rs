@@ -166,3 +166,25 @@ impl QueuedDevice {
         end_ns.into_iter().chain(waiting.map(|vector| vector.due_ns)).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::QueuedDevice;
+    use crate::host_queues::{Arbitration, HostQueues};
+    use crate::tests::panics_with;
+    use crate::{Command, ConstantDevice};
+
+    #[test]
+    fn more_commands_than_the_device_has_room_for_are_seen() {
+        let fetched = |executes| {
+            let (burst, arbitration, coalescing) = (None, Arbitration::RoundRobin, None);
+            let queues = HostQueues { count: 1, executes, burst, arbitration, coalescing };
+            let device = Box::new(ConstantDevice::new(64, 10, 1));
+            let mut queued = QueuedDevice::new(device, &queues);
+            (0..2).for_each(|number| queued.ring(0, number, &Command::read(0, 8)));
+            std::iter::from_fn(|| queued.fetch(0)).count()
+        };
+        assert_eq!(fetched(1), 1);
+        panics_with("the device has room for what it fetches", || _ = fetched(2));
+    }
+}

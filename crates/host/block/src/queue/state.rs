@@ -720,7 +720,7 @@ mod tests {
     }
 
     /// Faults of commands, flushes and sides of the pool.
-    fn more_faults() -> [(&'static str, Break); 12] {
+    fn more_faults() -> [(&'static str, Break); 13] {
         [
             ("the device begins after it was asked", |state| send(state, 4, 9, 0)),
             ("the device ends after it has cleaned", |state| send(state, 5, 9, 5)),
@@ -731,6 +731,11 @@ mod tests {
             ("a plugged queue has a timer", |state| state.is_plugged = true),
             ("a flush goes as soon as there is room", |state| {
                 state.pass(1, Command::flush(), member(0).0);
+                state.queue_depth = 2;
+            }),
+            ("a held request goes when there is room", |state| {
+                let id = state.elevator.next(0).expect("one waits");
+                state.hardware[0].held.push_back(id);
                 state.queue_depth = 2;
             }),
             ("a spare vector holds no bio", |state| state.spare.push(vec![member(0)])),
