@@ -67,7 +67,7 @@ def test_a_run_of_a_study_has_a_timeline(tmp_path: Path) -> None:
 
 def test_several_runs_have_none(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    with pytest.raises(NandlabError, match=r"^--timeline: it shows one run, and the study has 2"):
+    with pytest.raises(NandlabError, match=r"^timeline: it shows one run, and the study has 2"):
         nl.run(study(tmp_path, repeats=2), timeline=trace)
     one = {
         "axes.ftl": ["bast"],
@@ -76,7 +76,7 @@ def test_several_runs_have_none(tmp_path: Path) -> None:
         "axes.processes": [1],
         "axes.settings": ["default"],
     }
-    with pytest.raises(NandlabError, match=r"^--timeline: .*only studies of the kinds"):
+    with pytest.raises(NandlabError, match=r"^timeline: .*only studies of the kinds"):
         nl.run("ftl-windows", quick=True, timeline=trace, set=one)
     assert not trace.exists()
 

@@ -40,27 +40,27 @@ def devices() -> list[dict[str, Any]]:
     return [row for row in entries("devices") if row.get("published")]
 
 
-def job_file(published: Mapping[str, Any]) -> str:
-    """The cells of a device as a job file of fio."""
+def job_files(published: Mapping[str, Any]) -> list[str]:
+    """The cells of a device, a job file of fio each: every cell begins on a fresh device."""
     span = published["random_span_bytes"] // 4096 * 4096
     depth = published["random_depth"]
     # Two seconds of writes, so that what the cache takes at once does not count.
     writes = max(int(2 * published["random_write_per_s"]), _WRITES_MIN)
     sequential = (
         f"bs={published['sequential_bytes']}\niodepth={published['sequential_depth']}\n"
-        f"size={_SEQUENTIAL_BYTES}\nstonewall\n"
+        f"size={_SEQUENTIAL_BYTES}\n"
     )
-    random = f"bs=4k\nsize={span}\nnorandommap\nstonewall\n"
-    return (
-        "[global]\nioengine=libaio\ndirect=1\n"
-        f"[sequential_read_mb_per_s]\nrw=read\n{sequential}"
-        f"[sequential_write_mb_per_s]\nrw=write\n{sequential}"
-        f"[random_read_per_s]\nrw=randread\niodepth={depth}\nnumber_ios={_READS}\n{random}"
-        f"[random_write_per_s]\nrw=randwrite\niodepth={depth}\nnumber_ios={writes}\n{random}"
-        f"[one_read]\nrw=randread\niodepth=1\nnumber_ios={_ONE_AT_A_TIME}\n{random}"
-        f"[one_write]\nrw=randwrite\niodepth=1\nnumber_ios={_ONE_AT_A_TIME}\n{random}"
-        f"[mix]\nrw=randrw\nrwmixread=70\niodepth={depth}\nnumber_ios={_WRITES_MIN}\n{random}"
+    random = f"bs=4k\nsize={span}\nnorandommap\n"
+    jobs = (
+        f"[sequential_read_mb_per_s]\nrw=read\n{sequential}",
+        f"[sequential_write_mb_per_s]\nrw=write\n{sequential}",
+        f"[random_read_per_s]\nrw=randread\niodepth={depth}\nnumber_ios={_READS}\n{random}",
+        f"[random_write_per_s]\nrw=randwrite\niodepth={depth}\nnumber_ios={writes}\n{random}",
+        f"[one_read]\nrw=randread\niodepth=1\nnumber_ios={_ONE_AT_A_TIME}\n{random}",
+        f"[one_write]\nrw=randwrite\niodepth=1\nnumber_ios={_ONE_AT_A_TIME}\n{random}",
+        f"[mix]\nrw=randrw\nrwmixread=70\niodepth={depth}\nnumber_ios={_WRITES_MIN}\n{random}",
     )
+    return [f"[global]\nioengine=libaio\ndirect=1\n{job}" for job in jobs]
 
 
 def measure(device: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,8 +69,11 @@ def measure(device: Mapping[str, Any]) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cells.fio"
-        path.write_text(job_file(device["published"]), encoding="utf-8")
-        jobs = {job["jobname"]: job for job in fio(path, device=device["name"]).fio["jobs"]}
+        jobs = {}
+        for text in job_files(device["published"]):
+            path.write_text(text, encoding="utf-8")
+            (job,) = fio(path, device=device["name"]).fio["jobs"]
+            jobs[job["jobname"]] = job
     figures: dict[str, Any] = {}
     for cell in CELLS:
         side = jobs[cell]["read" if "read" in cell else "write"]

@@ -168,14 +168,14 @@ fn check_timeline(study: &Study, runs: &[Run]) -> Result<(), StudyError> {
     if study.timeline_file.is_none() {
         return Ok(());
     }
-    let wrong = |reason: String| Err(StudyError::Study { place: "--timeline".into(), reason });
+    let wrong = |reason: String| Err(StudyError::Study { place: "timeline".into(), reason });
     match runs {
         [run] if run.plan.has_timeline() => Ok(()),
         [_] => {
             wrong("only studies of the kinds `jobs` and `ioping` on a block device have one".into())
         }
         _ => wrong(format!(
-            "it shows one run, and the study has {}: name one value of each axis with --set, and repeats=1",
+            "it shows one run, and the study has {}: give each axis one value, and `repeats` 1",
             runs.len()
         )),
     }
