@@ -118,7 +118,11 @@ def conditions(given: argparse.Namespace) -> dict[str, str]:
     processor = platform.machine()
     about = Path("/proc/cpuinfo")
     if about.is_file():
-        names = [line for line in about.read_text(encoding="utf-8").splitlines() if line.startswith("model name")]
+        names = [
+            line
+            for line in about.read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ]
         processor = names[0].split(":")[1].strip() if names else processor
     return {
         "MQSim": _commit(given.checkout),
