@@ -1,6 +1,9 @@
 //! A process of a job while it runs.
 
-use crate::depth_search::{DepthSearch, Step};
+mod checks;
+mod depth;
+
+use crate::depth_search::DepthSearch;
 use crate::flow::Member;
 use crate::run::Run;
 use crate::steady::Meter;
@@ -190,24 +193,6 @@ impl Runner {
         Request { process, is_read, place, is_verify: false }
     }
 
-    /// What was written and is to be read before more is written.
-    ///
-    /// Source: `check_get_verify` of fio's `io_u.c`.
-    fn next_of_backlog(&self) -> Option<Place> {
-        let verify = self.job.verify.filter(|verify| verify.backlog > 0)?;
-        let mut written = self.written.borrow_mut();
-        let pieces = written.len() as u64;
-        if self.batch_left.get() == 0 {
-            if pieces == 0 || !pieces.is_multiple_of(verify.backlog) || self.was_read.get() {
-                return None;
-            }
-            self.batch_left.set(if verify.batch > 0 { verify.batch } else { verify.backlog });
-        }
-        let (offset_bytes, bytes) = written.take()?;
-        self.batch_left.set(self.batch_left.get() - 1);
-        Some(Place { offset_bytes, bytes })
-    }
-
     /// The process as which a request is made: with the priority of urgent ones, if it is drawn to be one.
     fn process_of(&self, is_read: bool, bytes: u64, addresses: &mut Addresses) -> Process {
         let own = &self.job.urgent[usize::from(!is_read)];
@@ -345,55 +330,6 @@ impl Runner {
         slots.acquire_many(depth).await.forget();
     }
 
-    /// Takes the number of requests under way from `depth` to what the search wants; returns it.
-    ///
-    /// Slots that may not be used are held by the process itself.
-    async fn follow(&self, search: &DepthSearch, depth: u32, slots: &Semaphore) -> u32 {
-        let now_ns = self.run.sim.now();
-        let wanted = match search.step(now_ns) {
-            // At the beginning all slots are free, and one may be used.
-            None => search.depth(),
-            Some(Step::To(wanted) | Step::DownTo(wanted)) => wanted,
-            Some(Step::Done) => {
-                self.is_done.set(true);
-                depth
-            }
-            Some(Step::LastWindow) => {
-                // `io_u_quiesce` and `reset_all_stats`: only the found number is reported.
-                slots.acquire_many(depth).await.forget();
-                slots.release(depth);
-                search.begin_window(self.run.sim.now());
-                self.forget_counts();
-                depth
-            }
-        };
-        if wanted < depth {
-            // Requests under way end first (`__lat_target_failed`).
-            slots.acquire_many(depth).await.forget();
-            slots.release(wanted);
-            // What they took says nothing of the smaller number.
-            search.begin_window(self.run.sim.now());
-        } else {
-            slots.release(wanted - depth);
-        }
-        wanted
-    }
-
-    /// Drops what was counted: the process begins to count now.
-    fn forget_counts(&self) {
-        let now_ns = self.run.sim.now();
-        self.counted_from_ns.set(now_ns);
-        self.counted.take();
-        let mut report = self.report.borrow_mut();
-        *report = ProcessReport {
-            pid: report.pid,
-            start_ns: now_ns,
-            end_ns: now_ns,
-            error: report.error,
-            ..ProcessReport::default()
-        };
-    }
-
     /// Makes a request in a task of its own, which holds a slot until the process may make the next one.
     fn spawn(self: &Rc<Self>, request: Request, slots: &Rc<Semaphore>) {
         let amount = if request.is_verify {
@@ -421,30 +357,6 @@ impl Runner {
             }
             slots.release(1);
         });
-    }
-
-    /// Reads all that was written and not read again, after it is durable and out of the page cache.
-    ///
-    /// Source: `do_verify` of fio's backend.c. The contents are not compared: the device keeps none.
-    async fn read_again(self: &Rc<Self>) {
-        if self.written.borrow().len() == 0 {
-            return;
-        }
-        if let Err(error) = self.run.file.fsync(self.process).await {
-            self.report.borrow_mut().error.get_or_insert(error);
-            return;
-        }
-        let pages = self.run.file.size_bytes().div_ceil(units::PAGE_BYTES_U64);
-        self.run.file.mapping().invalidate(&(0..pages));
-        let slots = Rc::new(Semaphore::new(&self.run.sim, self.job.iodepth));
-        while self.may_go_on() {
-            let Some((offset_bytes, bytes)) = self.written.borrow_mut().take() else { break };
-            let place = Place { offset_bytes, bytes };
-            slots.acquire().await.forget();
-            let request = Request { process: self.process, is_read: true, place, is_verify: true };
-            self.spawn(request, &slots);
-        }
-        slots.acquire_many(self.job.iodepth).await.forget();
     }
 
     /// Makes one request, and the `fsync` that is due after it; false after an error.

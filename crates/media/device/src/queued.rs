@@ -180,9 +180,9 @@ mod tests {
             let (burst, arbitration, coalescing) = (None, Arbitration::RoundRobin, None);
             let queues = HostQueues { count: 1, executes, burst, arbitration, coalescing };
             let device = Box::new(ConstantDevice::new(64, 10, 1));
-            let mut queued = QueuedDevice::new(device, &queues);
-            (0..2).for_each(|number| queued.ring(0, number, &Command::read(0, 8)));
-            std::iter::from_fn(|| queued.fetch(0)).count()
+            let mut drive = QueuedDevice::new(device, &queues);
+            (0..2).for_each(|number| drive.ring(0, number, &Command::read(0, 8)));
+            std::iter::from_fn(|| drive.fetch(0)).count()
         };
         assert_eq!(fetched(1), 1);
         panics_with("the device has room for what it fetches", || _ = fetched(2));
