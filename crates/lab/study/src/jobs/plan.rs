@@ -93,7 +93,7 @@ fn plan(study: &Study, values: &Combination<'_>) -> Result<JobsPlan, StudyError>
         })
     });
     let timeline_ns = timeline.map_or(0, |timeline| u64::from(timeline.seconds) * 1_000_000_000);
-    Ok(JobsPlan { stack, jobs, timeline_ns })
+    Ok(JobsPlan { stack, jobs: jobs.into_boxed_slice(), timeline_ns })
 }
 
 impl Plan for JobsPlan {

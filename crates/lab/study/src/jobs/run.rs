@@ -19,7 +19,8 @@ const FIRST_PID: u32 = 1000;
 #[derive(Clone, Debug)]
 pub(crate) struct JobsPlan {
     pub(crate) stack: BlockStack,
-    pub(crate) jobs: Vec<Job>,
+    /// Without room for more: there may be ten thousand plans.
+    pub(crate) jobs: Box<[Job]>,
     /// Requests and activity of the device in the first repeat are kept up to this time.
     pub(crate) timeline_ns: u64,
 }
