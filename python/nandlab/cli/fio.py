@@ -41,8 +41,8 @@ def fio(
         Use this host (see `nandlab list boards`). Without it: emulated-pc, whose calls take no
         time, or odroid-xu if a job uses the page cache.
     precondition
-        Write before the jobs: fill (every page once), or random:PERCENT (fill, then so many percent
-        of the pages at random).
+        Write this before the jobs: none, fill (every page once), random:PERCENT (fill, then so many
+        percent of the pages at random) or steady (see docs/commands.md).
     seed
         Set the seed of the preconditioning and of the jobs.
     most_requests

@@ -133,13 +133,11 @@ def _size(job: Settings, jobs: Sequence[Settings], device_bytes: int) -> int:
     found = _given(job)
     if found is None and _name(job) and not is_device:
         # The file is there when this job begins: made by a job that tells its size.
-        same = (other for other in jobs if _name(other) == _name(job))
+        same = [other for other in jobs if _name(other) == _name(job)]
         found = next((given for other in same if (given := _given(other))), None)
     if found is None:
-        fills = is_device or any(
-            other.flag("fill_device") for other in jobs if other is job or _name(other) == job.files
-        )
-        if fills and (is_device or _name(job) or job.flag("fill_device")):
+        same = [other for other in jobs if _name(job) and _name(other) == _name(job)]
+        if is_device or any(other.flag("fill_device") for other in [job, *same]):
             return device_bytes - offset
         raise job.fault_at("size", "it is missing", "add size=1g, or name a filename in /dev")
     size, owner = found

@@ -208,6 +208,7 @@ impl Addresses {
         let blocks = blocks(sizes, *grid_bytes, whole_bytes);
         let mut block = spread.draw(&mut self.stream, blocks);
         if let Some((map, _)) = &mut self.map {
+            // The next pass of a job that goes on for its time (`get_next_rand_block`).
             if map.is_full() {
                 map.clear();
             }

@@ -110,6 +110,7 @@ impl DepthSearch {
             }
         }
         let high = self.high.get();
+        // Without a failure yet, doubling is faster than halves from the top.
         let next = if high == self.most { before * 2 } else { u32::midpoint(before, high) };
         self.depth.set(next.min(self.most));
         if self.target.goes_on || self.depth.get() != before {

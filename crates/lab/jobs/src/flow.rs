@@ -40,6 +40,7 @@ impl SharedFlow {
         }
         self.requests.set(self.requests.get() + 1);
         own_requests.set(own_requests.get() + 1);
+        // All: each of those that wait may be the one that is behind now.
         self.changed.wake_all();
         true
     }

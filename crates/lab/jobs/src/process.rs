@@ -116,9 +116,11 @@ impl Runner {
         if self.job.start_delay_ns > 0 {
             sim.sleep(self.job.start_delay_ns).await;
         }
+        // After the delay: a process that has not begun takes no share of its flow.
         let member = self.job.flow.map(|flow| self.run.flows.join(flow));
         for pass in 0..self.job.passes {
             if pass > 0 {
+                // `fio_file_reset`: the next pass goes from the begin, over a map without a mark.
                 addresses.rewind();
                 self.counted.take();
             }
@@ -172,6 +174,7 @@ impl Runner {
             {
                 return;
             }
+            // Drawn also before a read of the backlog: the number of draws is that of requests.
             let is_read = addresses.chance(self.job.read_percent);
             let request = self.next(is_read, addresses);
             if !self.make(request).await {
@@ -332,6 +335,7 @@ impl Runner {
 
     /// Makes a request in a task of its own, which holds a slot until the process may make the next one.
     fn spawn(self: &Rc<Self>, request: Request, slots: &Rc<Semaphore>) {
+        // fio counts reads of a check toward neither `io_size` nor `number_ios`.
         let amount = if request.is_verify {
             Amount::default()
         } else {

@@ -44,6 +44,7 @@ impl Run {
     pub(crate) fn process_ended(&self, job: usize) {
         let (own, _) = &self.states[job];
         let Some(ends) = own.ends else { return };
+        // Only marks: each process looks before its next request, and requests under way are waited for.
         for (other, state) in &self.states {
             let is_meant = match ends {
                 Ends::Group => other.group == own.group,

@@ -78,6 +78,7 @@ impl Meter {
             bytes: Cell::new(0),
             steady_ns: Cell::new(None),
         });
+        // Weak: the meter ends with its processes, and the task with the meter.
         let (own, task_sim) = (Rc::downgrade(&meter), sim.clone());
         sim.spawn_named("steady state", async move {
             let mut seconds = VecDeque::new();
@@ -91,6 +92,7 @@ impl Meter {
                     Measure::Bytes => meter.bytes.get(),
                 };
                 let in_second = now - std::mem::replace(&mut before, now);
+                // The first window begins a whole second after the ramp (`steadystate_check`).
                 if second <= steady.ramp_s {
                     continue;
                 }

@@ -37,6 +37,7 @@ impl Written {
                 {
                     pieces.remove(&place);
                 }
+                // A piece that was written over in part is dropped whole, as in fio: its header is gone.
                 pieces.insert(offset_bytes, bytes);
             }
         }

@@ -14,7 +14,7 @@ use crate::blkparse::device_number;
 use crate::block_events::{BlockEvent, Category, Moment, Tracker, Transfer};
 use crate::contract::{FormatEntry, Head, Match};
 use crate::error::{Fault, Kind};
-use crate::ftrace::{is_lost, is_of_block_layer, is_of_f2fs, parts};
+use crate::ftrace::{event_of, is_of_block_layer, is_of_f2fs, parts};
 use crate::lines::{Line, LineParser};
 use crate::notes::Notes;
 use crate::number::{SECOND_DIGITS, SECTOR_BYTES, decimal_ns, hexadecimal, integer, scaled};
@@ -69,16 +69,7 @@ impl LineParser for Parser {
         records: &mut Vec<Record>,
         notes: &mut Notes,
     ) -> Result<Line, Fault> {
-        if line.starts_with('#') {
-            return Ok(Line::Parsed);
-        }
-        if is_lost(line) {
-            notes.lost_events += 1;
-            return Ok(Line::Parsed);
-        }
-        let Some((time, event, body)) = parts(line) else {
-            return Err(Fault::malformed("the line has no time and event"));
-        };
+        let Some((time, event, body)) = event_of(line, notes)? else { return Ok(Line::Parsed) };
         self.has_block_events |= is_of_block_layer(event);
         if !is_of_f2fs(event) {
             return Ok(Line::Parsed);

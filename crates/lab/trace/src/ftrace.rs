@@ -69,9 +69,25 @@ pub(crate) fn parts(line: &str) -> Option<(&str, &str, &str)> {
     None
 }
 
-/// True of a line that tells of lost events.
-pub(crate) fn is_lost(line: &str) -> bool {
-    line.starts_with("CPU:") && line.contains("[LOST ")
+/// The time of a line, its event and its body; none of a comment, and of a line that tells of lost events, which is
+/// counted.
+///
+/// # Errors
+/// Any other line without an event.
+pub(crate) fn event_of<'a>(
+    line: &'a str,
+    notes: &mut Notes,
+) -> Result<Option<(&'a str, &'a str, &'a str)>, Fault> {
+    if line.starts_with('#') {
+        return Ok(None);
+    }
+    // `print_trace_line` of kernel/trace/trace.c writes it where the ring buffer ran over.
+    if line.starts_with("CPU:") && line.contains("[LOST ") {
+        notes.lost_events += 1;
+        return Ok(None);
+    }
+    let found = parts(line).ok_or_else(|| Fault::malformed("the line has no time and event"))?;
+    Ok(Some(found))
 }
 
 /// The header of ftrace, or lines with block events.
@@ -101,16 +117,7 @@ impl LineParser for Parser {
         records: &mut Vec<Record>,
         notes: &mut Notes,
     ) -> Result<Line, Fault> {
-        if line.starts_with('#') {
-            return Ok(Line::Parsed);
-        }
-        if is_lost(line) {
-            notes.lost_events += 1;
-            return Ok(Line::Parsed);
-        }
-        let Some((time, event, body)) = parts(line) else {
-            return Err(Fault::malformed("the line has no time and event"));
-        };
+        let Some((time, event, body)) = event_of(line, notes)? else { return Ok(Line::Parsed) };
         self.has_f2fs_events |= is_of_f2fs(event);
         // Traces of phones hold events of many other kinds.
         let Some((_, moment)) = EVENTS.iter().find(|(name, _)| *name == event) else {

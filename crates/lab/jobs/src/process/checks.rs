@@ -31,11 +31,13 @@ impl Runner {
         if self.written.borrow().len() == 0 {
             return;
         }
+        // `fio_io_sync`: what is read must have reached the device, not only the cache that the writes went to.
         if let Err(error) = self.run.file.fsync(self.process).await {
             self.report.borrow_mut().error.get_or_insert(error);
             return;
         }
         let pages = self.run.file.size_bytes().div_ceil(units::PAGE_BYTES_U64);
+        // `file_invalidate_cache`: a page that stays would be read from memory.
         self.run.file.mapping().invalidate(&(0..pages));
         let slots = Rc::new(Semaphore::new(&self.run.sim, self.job.iodepth));
         while self.may_go_on() {

@@ -65,6 +65,7 @@ pub(super) fn run_jobs(
     let phases = [watch.reads, watch.writes];
     let statistics = queue.statistics().expect("the device is timed");
     let activity = queue.take_activity();
+    // Before an error is looked for no name is given: half a timeline would be taken for a whole one.
     if let Some(tracks) = tracks {
         write_tracks(&mut tracks.borrow_mut(), &reports, &activity);
         finish_timeline(&tracks, context)?;

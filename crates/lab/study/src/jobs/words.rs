@@ -159,6 +159,7 @@ fn range_of(text: &str) -> Result<Sizes, String> {
         return Err(format!("bsrange is `{text}`, but must be two sizes, such as 4k-64k"));
     };
     let (from, to) = (parse_bytes("bsrange", from)?, parse_bytes("bsrange", to)?);
+    // One size needs no draw, so that such a job has the places of one with `bs`.
     Ok(if from == to { Sizes::One(from) } else { Sizes::Range(from, to) })
 }
 
@@ -300,6 +301,7 @@ pub(super) fn steady_of(spec: &JobSpec) -> Result<Option<SteadyState>, StudyErro
             return Err(StudyError::unknown("steadystate", other, known.into_iter()));
         }
     };
+    // A limit of 0 would never be met: fio compares with "less than".
     let number = limit.strip_suffix('%').unwrap_or(limit);
     let Some(limit_found) = number.parse().ok().filter(|limit: &f64| *limit > 0.0) else {
         let reason = format!("steadystate needs a limit above 0, such as {kind}:10%");
