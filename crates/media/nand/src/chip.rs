@@ -7,6 +7,7 @@
 //! it up).
 
 mod bytes;
+mod changes;
 mod pages;
 mod runs;
 mod together;
@@ -19,6 +20,7 @@ use crate::{
     RawOperation, Tag, Timing,
 };
 use bytes::PageBytes;
+pub use changes::{MediumChange, Unit};
 use pages::PageStates;
 use rustc_hash::FxHashSet;
 use std::num::NonZeroU8;
@@ -77,6 +79,17 @@ pub enum Torn {
     Prefix,
     /// All data is programmed, the spare area is not; an erase leaves the spare areas.
     DataOnly,
+}
+
+/// What becomes of the lower pages of a word line whose upper page is torn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LowerPages {
+    /// They share the cells, and are lost with it.
+    #[default]
+    Lost,
+    /// The controller copied them elsewhere before it programmed the upper page, and puts them back after the cut.
+    /// What the copies cost is not counted.
+    BackedUp,
 }
 
 /// One operation as the log of a chip shows it.
@@ -139,6 +152,8 @@ pub struct Chip {
     powered: bool,
     log: Option<Vec<ChipOperation>>,
     journal: Option<Vec<RawOperation>>,
+    changes: Option<Vec<MediumChange>>,
+    lower_pages: LowerPages,
 }
 
 impl Chip {
@@ -176,6 +191,8 @@ impl Chip {
             powered: true,
             log: None,
             journal: None,
+            changes: None,
+            lower_pages: LowerPages::Lost,
         };
         if faults.needs_state() {
             chip.faults = Some(Box::new(Faults::new(faults.clone(), &part.errors, &part.geometry)));
@@ -437,6 +454,9 @@ impl Chip {
         if self.bytes.is_some() {
             self.store(at, tag, data.unwrap_or(&[]));
         }
+        if self.watched {
+            self.record(|| MediumChange::program(at, &[tag]));
+        }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
 
@@ -514,6 +534,9 @@ impl Chip {
         if self.bytes.is_some() {
             self.store(at, tag, &[]);
         }
+        if self.watched {
+            self.record(|| MediumChange::Mark { at, tag });
+        }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
 
@@ -552,13 +575,12 @@ impl Chip {
             Ok(_) | Err(NandError::Uncorrectable { .. }) => tag.lost(),
             Err(error) => return Err(error),
         };
-        let Some(bytes) = &self.bytes else { return self.program(to, tag, None) };
+        let source = self.bytes.as_ref().and_then(|bytes| bytes.shared_page(from).cloned());
         // What is not held is erased, and programming it would clear no bit.
-        let Some(source) = bytes.shared_page(from).cloned() else {
-            return self.program(to, tag, None);
-        };
-        let data = &source[..self.geometry.page_data_bytes as usize];
-        self.program(to, tag, Some(data))
+        let data = source.as_ref().map(|page| &page[..self.geometry.page_data_bytes as usize]);
+        self.program(to, tag, data)?;
+        self.record_sources(&[from]);
+        Ok(())
     }
 
     /// Erases a block.
@@ -578,6 +600,9 @@ impl Chip {
         // Clears the next page and the unstable mark; a bad block does not get here.
         self.blocks[block as usize] = 0;
         self.count_erase(block);
+        if self.watched {
+            self.record(|| MediumChange::Erase { block });
+        }
         debug_assert!(
             self.pages_of(block).all(|at| !self.is_programmed(at) && self.peek(at).is_erased()),
             "an erased block has no page"
@@ -606,6 +631,9 @@ impl Chip {
         let completes_before_cut = !self.watched || self.enter_spare_program(at)?;
         self.counters.spare_programs += 1;
         self.blocks[block as usize] |= BAD;
+        if self.watched {
+            self.record(|| MediumChange::Bad { block });
+        }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
 

@@ -22,7 +22,9 @@ mod timing;
 mod word_line;
 
 pub use ::random;
-pub use chip::{Chip, ChipOperation, CutPoint, PageAddress, Storage, Torn};
+pub use chip::{
+    Chip, ChipOperation, CutPoint, LowerPages, MediumChange, PageAddress, Storage, Torn, Unit,
+};
 pub use counters::{Cost, Counters};
 pub use error::NandError;
 pub use fault::{EccCounters, ErrorModel, FaultSettings};

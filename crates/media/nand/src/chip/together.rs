@@ -4,7 +4,7 @@
 //! array pages: each is programmed once, in order, and whole. Units that nobody gave are filled with padding, as a
 //! program writes all cells of the word line in any case. A torn or failed program takes all of its units.
 
-use super::{Chip, NEXT_PAGE};
+use super::{Chip, MediumChange, NEXT_PAGE};
 use crate::geometry::PAGES_PER_PROGRAM_MAX;
 use crate::{NandError, PageAddress, Role, Tag};
 use std::ops::Range;
@@ -101,7 +101,20 @@ impl Chip {
         // To the end of the array page: what is padding cannot be programmed later.
         self.raise_next_page(PageAddress::new(to.block, to.page + pages - 1));
         self.count_program(to.page);
+        if self.watched {
+            let tags = self.tags_from(to, pages);
+            self.record(|| MediumChange::program(to, &tags[..pages as usize]));
+        }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
+    }
+
+    /// The tags of an array page, from its first page on.
+    fn tags_from(&self, first: PageAddress, pages: u32) -> [Tag; PAGES_PER_PROGRAM_MAX as usize] {
+        let mut tags = [Tag::ERASED; PAGES_PER_PROGRAM_MAX as usize];
+        for (page, tag) in (first.page..first.page + pages).zip(&mut tags) {
+            *tag = self.pages.tag(PageAddress::new(first.block, page));
+        }
+        tags
     }
 
     /// Moves `pages` of block `from`, in ascending order, to the array page that begins at `to`.
@@ -149,6 +162,10 @@ impl Chip {
         }
         self.program_units(to, &units, sequence, role, lost)?;
         self.moved_pages += pages.len() as u64;
+        if self.watched {
+            let sources: Vec<_> = pages.iter().map(|page| PageAddress::new(from, *page)).collect();
+            self.record_sources(&sources);
+        }
         Ok(())
     }
 
@@ -182,10 +199,16 @@ impl Chip {
         self.raise_next_page(PageAddress::new(to.block, to.page + pages - 1));
         self.count_program(to.page);
         self.moved_pages += u64::from(pages);
+        if self.watched {
+            self.record(|| MediumChange::program(to, tags));
+            let sources: Vec<_> =
+                self.pages_with(from.page).map(|page| PageAddress::new(from.block, page)).collect();
+            self.record_sources(&sources);
+        }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
 
-    fn program_unit(&mut self, at: PageAddress, tag: Tag) {
+    pub(super) fn program_unit(&mut self, at: PageAddress, tag: Tag) {
         debug_assert!(!self.is_programmed(at), "{at:?} is programmed once after an erase");
         self.pages.set(at, super::pages::WHOLE_PROGRAM, tag);
     }

@@ -4,7 +4,9 @@
 //! An operation that began is counted and logged, whatever became of it: torn, failed or complete.
 //! One that is refused, or cut before it began, is neither.
 
-use super::{Chip, ChipOperation, CutPoint, DATA_PROGRAMS, SPARE_PROGRAM, Torn, UNSTABLE};
+use super::{
+    Chip, ChipOperation, CutPoint, DATA_PROGRAMS, LowerPages, SPARE_PROGRAM, Torn, UNSTABLE,
+};
 use crate::fault::Faults;
 use crate::random::Stream;
 use crate::{FaultSettings, NandError, PageAddress, RawOperation, Tag};
@@ -26,6 +28,11 @@ impl Chip {
     /// Chooses what torn operations leave, from the next cut on.
     pub fn set_torn(&mut self, torn: Torn) {
         self.torn = torn;
+    }
+
+    /// Chooses what becomes of lower pages when a program of their word line is torn.
+    pub fn set_lower_pages(&mut self, lower_pages: LowerPages) {
+        self.lower_pages = lower_pages;
     }
 
     /// Restores the supply and forgets a pending cut.
@@ -120,6 +127,7 @@ impl Chip {
             || self.cut.is_some()
             || self.log.is_some()
             || self.journal.is_some()
+            || self.changes.is_some()
             || !self.powered
             || !self.unreadable.is_empty();
     }
@@ -219,10 +227,11 @@ impl Chip {
                 return Err(NandError::PowerLost);
             }
             self.tear_array_page(at);
-            // Lower pages of the word line share its cells and are lost with it.
+            // Lower pages of the word line share its cells and are lost with it, unless the
+            // controller keeps a copy of them until the upper page is programmed.
             for lower in self.geometry.paired_pages(at.page) {
                 let lower = PageAddress::new(at.block, lower);
-                if self.is_programmed(lower) {
+                if self.is_programmed(lower) && self.lower_pages == LowerPages::Lost {
                     self.lose_page(lower);
                 }
             }
