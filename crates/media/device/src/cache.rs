@@ -166,6 +166,14 @@ impl WriteCache {
         self.check_occupancy();
     }
 
+    /// Loses all that it holds, as without power. Returns the sectors.
+    pub(crate) fn clear(&mut self) -> u64 {
+        let lost = u64::from(self.used_sectors);
+        let dies = self.queues.len() as u32;
+        *self = Self::new(self.capacity_bytes(), dies);
+        lost
+    }
+
     /// Checks the counts beside what they count, in debug builds.
     #[inline]
     fn check_occupancy(&self) {

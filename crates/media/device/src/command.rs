@@ -139,6 +139,15 @@ pub enum DeviceError {
         /// First sector of what could not be carried out.
         sector: u64,
     },
+    /// The device has no power, or lost it before the command began.
+    #[error("the device has no power")]
+    PowerLost,
+    /// The bytes of a page are no longer held: a power cut left an older version of it than was programmed.
+    #[error("the bytes of the page at sector {sector} are lost: a power cut left an older version")]
+    Gone {
+        /// First sector of the page.
+        sector: u64,
+    },
     /// The scheduler gave the request up before the device had it.
     #[error("the scheduler cancelled the request")]
     Cancelled,

@@ -3,6 +3,7 @@
 use crate::command::{Activity, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics};
 use crate::host_queues::HostQueues;
 use crate::precondition::{Precondition, Steadiness};
+use crate::stored::StoredDevice;
 
 /// A device that takes commands in units of 512-byte sectors.
 pub trait BlockDevice: Send {
@@ -52,6 +53,11 @@ pub trait BlockDevice: Send {
 
     /// The flash behind the interface; none of a device without any.
     fn flash(&self) -> Option<DeviceFlash> {
+        None
+    }
+
+    /// The device as one that stores bytes and can lose its power; none of a device that only counts.
+    fn stored(&mut self) -> Option<&mut dyn StoredDevice> {
         None
     }
 

@@ -12,6 +12,7 @@
 //! die are copy-back commands that leave the channel alone, or go over it, as the device says; a
 //! channel is then charged their sum at once, at the beginning.
 
+use crate::medium::{CutWatch, Medium};
 use crate::spec::{Cleaning, Suspend};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{Activity, ActivityKind};
@@ -127,9 +128,32 @@ pub(crate) struct Die {
     in_block: bool,
     cleaning_times: CleaningTimes,
     pub(crate) in_flight: Option<InFlight>,
+    /// When all that the cache gave the die so far is on the medium: what is in flight, and what an earlier flush
+    /// or a full cache had it program ahead of time.
+    pub(crate) drained_ns: u64,
     busy_ns: u64,
     foreground_cleaning_ns: u64,
     background_cleaning_ns: u64,
+    /// What the die holds in simulated time, on a device that stores bytes.
+    pub(crate) medium: Option<Box<Medium>>,
+}
+
+impl Die {
+    /// Takes pages of the cache that are on the medium at `end_ns`.
+    pub(crate) fn fly(&mut self, slots: &[u32], end_ns: u64) {
+        debug_assert!(self.in_flight.is_none(), "a die programs one thing at a time");
+        debug_assert!(self.drained_ns <= end_ns, "programs of a die end in their order");
+        self.in_flight = Some(InFlight::new(slots, end_ns));
+        self.drained_ns = end_ns;
+    }
+
+    /// After a call of the layer: its changes go to the medium, where they wait for their times.
+    #[inline]
+    pub(crate) fn record(&mut self) {
+        if let Some(medium) = &mut self.medium {
+            medium.record(self.layer.0.as_mut());
+        }
+    }
 }
 
 /// What all dies did, nanoseconds summed over them.
@@ -151,6 +175,13 @@ pub(crate) struct Dies {
     activity: Option<Vec<Activity>>,
     /// Nothing asks about times before this one.
     horizon_ns: u64,
+    /// Looks for the operation in which the supply is to fail.
+    pub(crate) cut_watch: CutWatch,
+}
+
+/// Changes of the medium among the operations.
+pub(crate) fn changes(work: Work) -> u64 {
+    work.counters.page_programs + work.counters.spare_programs + work.counters.erases
 }
 
 impl Dies {
@@ -172,9 +203,11 @@ impl Dies {
             in_block: false,
             cleaning_times: CleaningTimes::default(),
             in_flight: None,
+            drained_ns: 0,
             busy_ns: 0,
             foreground_cleaning_ns: 0,
             background_cleaning_ns: 0,
+            medium: None,
         };
         Self {
             all: layers.into_iter().zip(0..).map(die).collect(),
@@ -183,6 +216,56 @@ impl Dies {
             cleaning,
             activity: None,
             horizon_ns: 0,
+            cut_watch: CutWatch::default(),
+        }
+    }
+
+    /// The layer of a die writes consecutive pages; see [`Ftl::write_measured`].
+    #[inline]
+    pub(crate) fn write_measured(
+        &mut self,
+        die: usize,
+        first: u32,
+        work: &mut [PageWork],
+    ) -> Result<(), FtlError> {
+        let die = &mut self.all[die];
+        die.layer.0.write_measured(first, work)?;
+        die.record();
+        Ok(())
+    }
+
+    /// The layer of a die writes pages by one program; see [`Ftl::write_together`].
+    #[inline]
+    pub(crate) fn write_together(
+        &mut self,
+        die: usize,
+        lpns: &[u32],
+    ) -> Result<PageWork, FtlError> {
+        let die = &mut self.all[die];
+        let work = die.layer.0.write_together(lpns)?;
+        die.record();
+        Ok(work)
+    }
+
+    /// The layer of a die reads consecutive pages; layers that keep their map on flash may program some of it.
+    #[inline]
+    pub(crate) fn read_measured(
+        &mut self,
+        die: usize,
+        first: u32,
+        work: &mut [PageWork],
+    ) -> Result<(), FtlError> {
+        let die = &mut self.all[die];
+        die.layer.0.read_measured(first, work)?;
+        die.record();
+        Ok(())
+    }
+
+    /// Places the next changes of a die's medium between two moments.
+    #[inline]
+    fn place(&mut self, die: usize, count: u64, begin_ns: u64, end_ns: u64) {
+        if let Some(medium) = &mut self.all[die].medium {
+            medium.place(count, begin_ns, end_ns, &mut self.cut_watch);
         }
     }
 
@@ -252,6 +335,7 @@ impl Dies {
         // Data go to the die first, then the array works, while another die uses the channel.
         let transferred_ns = self.book_channel(die, start.ns, transfer_ns) + transfer_ns;
         let end_ns = transferred_ns + work.own_program_ns;
+        self.place(die, 1, start.ns, end_ns);
         let busy_ns = transfer_ns + work.own_program_ns;
         self.occupy(die, start.ns, end_ns, busy_ns, ActivityKind::Program);
         self.all[die].may_clean = true;
@@ -265,6 +349,7 @@ impl Dies {
         // An experiment without the cost of cleaning: the layer still cleans, and its counts are
         // the same.
         if work == Work::default() || !self.cleaning.takes_time {
+            self.place(die, changes(work), start.ns, start.ns);
             return start;
         }
         let end_ns = self.clean(die, start.ns, work, ActivityKind::ForegroundCleaning);
@@ -278,6 +363,7 @@ impl Dies {
         // The sum of the transfers at the beginning, although copies would spread them.
         let begun_ns = self.book_channel(die, start_ns, cost.transfer_ns);
         let end_ns = begun_ns + cost.transfer_ns + cost.array_ns;
+        self.place(die, changes(work), start_ns, end_ns);
         self.occupy(die, start_ns, end_ns, cost.transfer_ns + cost.array_ns, kind);
         let die = &mut self.all[die];
         // No question concerns times before the horizon, so the list stays short.
@@ -370,6 +456,7 @@ impl Dies {
             let step = layer.clean_step(self.cleaning.free_target_blocks)?;
             let work = Work::of(layer.flash().chip()) - before;
             let state = &mut self.all[die];
+            state.record();
             state.in_block = step == CleanStep::Moved;
             // After a step that found nothing the layer is not asked again until something is
             // written.
@@ -378,6 +465,8 @@ impl Dies {
                 let end_ns = self.clean(die, start_ns, work, ActivityKind::BackgroundCleaning);
                 // Once begun, cleaning goes on without another pause.
                 self.all[die].clean_from_ns = end_ns;
+            } else {
+                self.place(die, changes(work), start_ns, start_ns);
             }
         }
         Ok(())
@@ -396,13 +485,16 @@ impl Dies {
             let work = Work::of(layer.flash().chip()) - before;
             // Idle cleaning that may not be suspended within a block goes on where this one stopped.
             self.all[die].in_block = step == CleanStep::Moved;
+            self.all[die].record();
             // Enough blocks are free: most programs end here, at once.
             if step == CleanStep::Idle {
                 break;
             }
+            let start_ns = self.all[die].busy_until_ns;
             if self.cleaning.takes_time {
-                let start_ns = self.all[die].busy_until_ns;
                 self.clean(die, start_ns, work, ActivityKind::ForegroundCleaning);
+            } else {
+                self.place(die, changes(work), start_ns, start_ns);
             }
         }
         Ok(())
@@ -439,12 +531,26 @@ impl Dies {
         die.clean_from_ns = die.clean_from_ns.max(now_ns);
     }
 
+    /// Takes the dies up again at `now_ns` after a power cut: nothing is under way, nothing is booked.
+    pub(crate) fn power_up(&mut self, now_ns: u64) {
+        for channel in &mut self.channels {
+            channel.power_up();
+        }
+        self.horizon_ns = now_ns;
+        for die in &mut self.all {
+            (die.busy_until_ns, die.drained_ns) = (now_ns, 0);
+            die.clean_from_ns = now_ns + self.cleaning.idle_before_ns;
+            (die.may_clean, die.in_block, die.in_flight) = (true, false, None);
+            die.cleaning_times = CleaningTimes::default();
+        }
+    }
+
     /// Forgets time and counts; what the dies hold stays.
     pub(crate) fn start_over(&mut self) {
         self.channels.fill(Timeline::default());
         self.horizon_ns = 0;
         for die in &mut self.all {
-            die.busy_until_ns = 0;
+            (die.busy_until_ns, die.drained_ns) = (0, 0);
             die.clean_from_ns = self.cleaning.idle_before_ns;
             die.may_clean = true;
             die.cleaning_times = CleaningTimes::default();

@@ -20,11 +20,12 @@
 mod parts;
 
 use crate::cache::{Sectors, WriteCache, sectors};
-use crate::die::{Dies, InFlight};
+use crate::die::Dies;
 use crate::host_queues::HostQueues;
 use crate::host_spec::HostSpec;
 use crate::places::Places;
 use crate::spec::{DeviceSpec, FlashSpec, SpecError};
+use crate::stored::{Stored, StoredDevice};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{
     Activity, BlockDevice, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics,
@@ -65,6 +66,8 @@ pub struct FlashDevice {
     statistics: DeviceStatistics,
     /// Work that the layers report for the pages of the command, die by die.
     work: Vec<PageWork>,
+    /// Bytes and supply of a device that stores them.
+    pub(crate) stored: Option<Stored>,
 }
 
 /// Consecutive pages of the device, die by die: those of a die are consecutive in its layer too.
@@ -112,15 +115,15 @@ impl Stripe {
 
 /// Part of a page that a command covers.
 #[derive(Clone, Copy)]
-struct Piece {
-    page: u64,
-    first: u32,
+pub(crate) struct Piece {
+    pub(crate) page: u64,
+    pub(crate) first: u32,
     end: u32,
 }
 
 impl Piece {
     #[inline]
-    fn sectors(self) -> u32 {
+    pub(crate) fn sectors(self) -> u32 {
         self.end - self.first
     }
 
@@ -244,6 +247,7 @@ impl FlashDevice {
             caught_up_ns: 0,
             statistics: DeviceStatistics::default(),
             work: Vec::new(),
+            stored: None,
         })
     }
 
@@ -277,7 +281,7 @@ impl FlashDevice {
 
     /// The `index`-th page of the command, as far as the command covers it.
     #[inline]
-    fn piece(&self, command: &Command, index: u64) -> Piece {
+    pub(crate) fn piece(&self, command: &Command, index: u64) -> Piece {
         let page_sectors = u64::from(self.page_sectors);
         let page = command.sector / page_sectors + index;
         let begin = page * page_sectors;
@@ -292,7 +296,7 @@ impl FlashDevice {
     }
 
     #[inline]
-    fn die_of(&self, page: u64) -> (usize, u32) {
+    pub(crate) fn die_of(&self, page: u64) -> (usize, u32) {
         let dies = self.dies.all.len() as u64;
         if self.parts_shift == 0 {
             return ((page % dies) as usize, (page / dies) as u32);
@@ -385,17 +389,17 @@ impl FlashDevice {
         let is_whole = first.written == sectors(0, self.page_sectors);
         let read = if is_whole { start } else { self.read_rest(die, local, start)? };
         let mut work = [PageWork::default()];
-        self.dies.all[die].layer.0.write_measured(local, &mut work)?;
+        self.dies.write_measured(die, local, &mut work)?;
         let end = self.dies.program(die, read, &work[0]);
         self.dies.clean_after_program(die)?;
-        self.dies.all[die].in_flight = Some(InFlight::new(&[slot], end.ns));
+        self.dies.all[die].fly(&[slot], end.ns);
         Ok(())
     }
 
     /// Reads a page that is about to be replaced in part.
     fn read_rest(&mut self, die: usize, local: u32, ready: Moment) -> Result<Moment, FtlError> {
         let mut work = [PageWork::default()];
-        self.dies.all[die].layer.0.read_measured(local, &mut work)?;
+        self.dies.read_measured(die, local, &mut work)?;
         self.statistics.read_modify_writes += u64::from(work[0].total.counters.page_reads > 0);
         Ok(self.dies.read(die, ready, ready, &work[0]))
     }
@@ -429,8 +433,7 @@ impl FlashDevice {
         for column in 0..stripe.width() {
             let offset = stripe.offset(column);
             let work = &mut self.work[offset..offset + stripe.depth(column)];
-            let layer = &mut self.dies.all[stripe.die(column)].layer.0;
-            layer.read_measured(stripe.first_page(column), work)?;
+            self.dies.read_measured(stripe.die(column), stripe.first_page(column), work)?;
         }
         let mut last = ready;
         for index in 0..stripe.pages {
@@ -454,7 +457,7 @@ impl FlashDevice {
     ) -> Result<Moment, FtlError> {
         let (die, local) = self.die_of(piece.page);
         let mut work = [PageWork::default()];
-        self.dies.all[die].layer.0.read_measured(local, &mut work)?;
+        self.dies.read_measured(die, local, &mut work)?;
         let here = self.dies.read(die, early, ready, &work[0]);
         Ok(self.cross(here, piece.sectors()))
     }
@@ -479,7 +482,7 @@ impl FlashDevice {
                 ready
             } else {
                 let mut work = [PageWork::default()];
-                self.dies.all[die].layer.0.read_measured(local, &mut work)?;
+                self.dies.read_measured(die, local, &mut work)?;
                 self.dies.read(die, early, ready, &work[0])
             };
             last = self.cross(here.or_later(last), piece.sectors());
@@ -489,13 +492,19 @@ impl FlashDevice {
 
     /// As [`FlashDevice::write_through`], of a command within one page.
     #[inline]
-    fn write_page(&mut self, piece: Piece, ready: Moment) -> Result<Moment, FtlError> {
+    fn write_page(
+        &mut self,
+        command: &Command,
+        piece: Piece,
+        ready: Moment,
+    ) -> Result<Moment, FtlError> {
         let (die, local) = self.die_of(piece.page);
+        self.arrive(command, piece);
         let held = self.cache_withdraw(die, piece.page);
         let is_whole = sectors(piece.first, piece.end) | held == sectors(0, self.page_sectors);
         let rest = if is_whole { ready } else { self.read_rest(die, local, ready)? };
         let mut work = [PageWork::default()];
-        self.dies.all[die].layer.0.write_measured(local, &mut work)?;
+        self.dies.write_measured(die, local, &mut work)?;
         let arrived = self.cross(ready, piece.sectors());
         let end = self.dies.program(die, arrived.or_later(rest), &work[0]);
         self.dies.clean_after_program(die)?;
@@ -506,9 +515,12 @@ impl FlashDevice {
     fn write_through(&mut self, command: &Command, ready: Moment) -> Result<Moment, FtlError> {
         let piece = self.piece(command, 0);
         if piece.is_all_of(command) {
-            return self.write_page(piece, ready);
+            return self.write_page(command, piece, ready);
         }
         let stripe = self.stripe(command);
+        for index in 0..stripe.pages {
+            self.arrive(command, self.piece(command, index));
+        }
         self.work.resize(stripe.pages as usize, PageWork::default());
         let last_index = stripe.pages - 1;
         // At most the first and the last page are replaced in part; they are read first.
@@ -531,8 +543,7 @@ impl FlashDevice {
         for column in 0..stripe.width() {
             let offset = stripe.offset(column);
             let work = &mut self.work[offset..offset + stripe.depth(column)];
-            let layer = &mut self.dies.all[stripe.die(column)].layer.0;
-            layer.write_measured(stripe.first_page(column), work)?;
+            self.dies.write_measured(stripe.die(column), stripe.first_page(column), work)?;
         }
         let (mut arrived, mut done) = (ready, ready);
         for index in 0..stripe.pages {
@@ -575,6 +586,8 @@ impl FlashDevice {
                 arrived = self.wait_for_room(arrived)?;
             }
             arrived = self.cross(arrived, piece.sectors());
+            // Not before: what waits in the cache until there is room must not have these bytes.
+            self.arrive(command, piece);
             self.cache.put(die, piece.page as u32, written, arrived.ns);
         }
         Ok(arrived)
@@ -639,8 +652,10 @@ impl FlashDevice {
                 let start_ns = self.dies.all[die].busy_until_ns.max(first.ready_ns).max(ready.ns);
                 self.drain_one(die, start_ns)?;
             }
-            if let Some(end_ns) = self.dies.all[die].in_flight.as_ref().map(|page| page.end_ns) {
-                self.land(die);
+            self.land(die);
+            // A flush that is still being executed has taken pages out of the cache: this one waits for them too.
+            let end_ns = self.dies.all[die].drained_ns;
+            if end_ns > ready.ns {
                 let cleaning_ns = self.dies.cleaning_between(die, ready.ns, end_ns);
                 let cleaning_ns = ready.cleaning_ns + cleaning_ns;
                 done = done.or_later(Moment { ns: end_ns, cleaning_ns });
@@ -660,6 +675,7 @@ impl FlashDevice {
         if end_page <= first {
             return Ok(ready);
         }
+        self.forget(first..end_page);
         if self.parts_shift > 0 {
             return self.discard_parts(first..end_page, ready);
         }
@@ -679,6 +695,7 @@ impl FlashDevice {
             let first = stripe.first_page(column);
             layer.trim_pages(first..first + stripe.depth(column) as u32)?;
             let work = Work::of(layer.flash().chip()) - before;
+            self.dies.all[die].record();
             // Trimmed pages can make a block worth cleaning.
             self.dies.look_again(die, ready.ns);
             if work != Work::default() {
@@ -753,6 +770,9 @@ impl BlockDevice for FlashDevice {
         if now_ns < self.last_ns {
             return Err(DeviceError::TimeWentBackwards { now_ns, last_ns: self.last_ns });
         }
+        if self.is_without_power() {
+            return Err(DeviceError::PowerLost);
+        }
         self.last_ns = now_ns;
         self.statistics.submitted += 1;
         command.check(self.sectors)?;
@@ -765,6 +785,7 @@ impl BlockDevice for FlashDevice {
         let early_ns = if prefetches { now_ns.max(self.caught_up_ns) } else { start_ns };
         self.catch_up(early_ns)?;
         self.caught_up_ns = early_ns;
+        self.fail_if_due(now_ns)?;
         self.cleaning_times.forget_before(now_ns);
         let waited_ns = self.cleaning_times.between(now_ns, start_ns);
         let start = Moment { ns: start_ns, cleaning_ns: waited_ns };
@@ -781,6 +802,7 @@ impl BlockDevice for FlashDevice {
         let own_cleaning_ns = done.cleaning_ns - waited_ns;
         self.cleaning_times.add(start_ns, start_ns + own_cleaning_ns);
         self.statistics.count(command);
+        self.let_time_pass(now_ns);
         Ok(Completion {
             start_ns,
             done_ns: done.ns,
@@ -835,6 +857,10 @@ impl BlockDevice for FlashDevice {
         })
     }
 
+    fn stored(&mut self) -> Option<&mut dyn StoredDevice> {
+        Some(self)
+    }
+
     fn record_activity(&mut self, on: bool) {
         self.dies.record_activity(on);
     }
@@ -845,6 +871,38 @@ impl BlockDevice for FlashDevice {
 }
 
 impl FlashDevice {
+    /// Nothing is asked of the device until `until_ns`.
+    pub(crate) fn idle_until(&mut self, until_ns: u64) -> Result<(), FtlError> {
+        // The last command may have let the dies run ahead of it.
+        if until_ns > self.caught_up_ns {
+            self.catch_up(until_ns)?;
+            self.caught_up_ns = until_ns;
+        }
+        Ok(())
+    }
+
+    /// Everything in the cache is lost, but for what was programmed by `at_ns`. Returns the sectors that were not.
+    pub(crate) fn empty_cache(&mut self, at_ns: u64) -> u64 {
+        for die in 0..self.dies.all.len() {
+            if self.dies.all[die].in_flight.as_ref().is_some_and(|page| page.end_ns <= at_ns) {
+                self.land(die);
+            }
+        }
+        self.cache.clear()
+    }
+
+    /// The supply is back at `at_ns`: no command is executed, nothing is under way.
+    pub(crate) fn power_up(&mut self, at_ns: u64) {
+        self.bus.power_up();
+        self.places.start_over();
+        if let Some(processors) = &mut self.processors {
+            processors.start_over();
+        }
+        self.cleaning_times = CleaningTimes::default();
+        self.dies.power_up(at_ns);
+        (self.last_ns, self.caught_up_ns) = (at_ns, at_ns);
+    }
+
     /// Forgets time and counts; what the dies hold stays. The cache must be empty.
     pub(crate) fn start_over(&mut self) {
         debug_assert!(self.cache.is_empty(), "the cache was emptied before");

@@ -5,7 +5,10 @@
 //! random numbers. A flash device is a translation layer behind dies, channels, a host interface
 //! and perhaps a write cache; each of them is a timeline.
 //!
-//! What is left out: data bytes (a device counts, it stores none), power states, link training.
+//! A flash device counts unless it is asked to store bytes ([`StoredDevice`]): it then reads back what was
+//! written, and its supply can fail at any moment of simulated time.
+//!
+//! What is left out: power states, link training.
 
 mod arbitration;
 mod build;
@@ -19,11 +22,13 @@ mod disk_spec;
 mod flash;
 mod host_queues;
 mod host_spec;
+mod medium;
 mod places;
 mod precondition;
 mod queued;
 mod rules;
 mod spec;
+mod stored;
 mod table;
 mod timeline;
 
@@ -39,9 +44,11 @@ pub use disk_spec::{DiskSpec, SeekSpec};
 pub use flash::FlashDevice;
 pub use host_queues::{Arbitration, Coalescing, HostQueues, Weights};
 pub use host_spec::{ArbitrationSpec, HostSpec};
+pub use medium::TornOperation;
 pub use precondition::{DEVICE_WRITES_MAX, Fill, Precondition, Preconditioning, Steadiness};
 pub use queued::{Fetched, QueuedDevice};
 pub use spec::{CacheSpec, Cleaning, DeviceSpec, FlashSpec, Published, SpecError, Suspend};
+pub use stored::{CutOperation, Outage, Recovery, StoredDevice};
 pub use table::{devices, find_device, find_or_load};
 
 #[cfg(test)]

@@ -109,6 +109,13 @@ impl Timeline {
         }
     }
 
+    /// Forgets all bookings, as after a power cut; the time booked so far still counts.
+    pub(crate) fn power_up(&mut self) {
+        self.booked.clear();
+        // Bookings may have been made ahead of the moment at which the supply failed.
+        self.horizon_ns = 0;
+    }
+
     /// Time booked so far.
     pub(crate) fn busy_ns(&self) -> u64 {
         self.busy_ns

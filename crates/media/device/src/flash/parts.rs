@@ -7,7 +7,7 @@
 //!
 //! Left out: programs that are held back for a time to gather more, and caches that are powered over a cut.
 
-use super::{FlashDevice, InFlight, Moment};
+use super::{FlashDevice, Moment};
 use crate::Command;
 use crate::cache::sectors;
 use ftl::{FtlError, PageWork};
@@ -72,8 +72,7 @@ impl FlashDevice {
         while let Some(start) = (next..wanted.len()).find(|part| wanted[*part]) {
             let end = (start..wanted.len()).find(|part| !wanted[*part]).unwrap_or(wanted.len());
             next = end;
-            let layer = &mut self.dies.all[die].layer.0;
-            layer.read_measured(local + start as u32, &mut work[start..end])?;
+            self.dies.read_measured(die, local + start as u32, &mut work[start..end])?;
             let reads = |part: usize| work[part].total.counters.page_reads > 0;
             let mut part = start;
             while let Some(first) = (part..end).find(|part| reads(*part)) {
@@ -104,6 +103,7 @@ impl FlashDevice {
                 let piece = self.piece(command, page - first);
                 // Sectors that wait in the cache go to the medium with this write.
                 let held = self.cache_withdraw(die, page);
+                self.arrive(command, piece);
                 if sectors(piece.first, piece.end) | held != sectors(0, self.page_sectors) {
                     rest = self.read_rest(die, local, rest)?;
                 }
@@ -111,7 +111,7 @@ impl FlashDevice {
                 *lpn = local;
             }
             // One program for each logical array page: they lie on different dies, or come one after the other.
-            let work = self.dies.all[die].layer.0.write_together(lpns)?;
+            let work = self.dies.write_together(die, lpns)?;
             done = done.or_later(self.dies.program(die, arrived.or_later(rest), &work));
             self.dies.clean_after_program(die)?;
         }
@@ -139,10 +139,10 @@ impl FlashDevice {
             count += 1;
         }
         debug_assert!(count > 0, "a die without a page in the cache drains nothing");
-        let work = self.dies.all[die].layer.0.write_together(&lpns[..count])?;
+        let work = self.dies.write_together(die, &lpns[..count])?;
         let end = self.dies.program(die, begin, &work);
         self.dies.clean_after_program(die)?;
-        self.dies.all[die].in_flight = Some(InFlight::new(&slots[..count], end.ns));
+        self.dies.all[die].fly(&slots[..count], end.ns);
         Ok(())
     }
 
@@ -158,6 +158,7 @@ impl FlashDevice {
             group.clone().for_each(|page| _ = self.cache_withdraw(die, page));
             let count = (group.end - group.start) as u32;
             self.dies.all[die].layer.0.trim_pages(local..local + count)?;
+            self.dies.all[die].record();
             // Trimmed pages can make a block worth cleaning.
             self.dies.look_again(die, ready.ns);
         }

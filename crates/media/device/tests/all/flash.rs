@@ -469,3 +469,20 @@ fn impossible_devices_are_refused_with_the_key() {
     let error = build(&spec, 1).err().expect("no part").to_string();
     assert!(error.contains("did you mean `generic-mlc-2x`?"), "{error}");
 }
+
+#[test]
+fn a_flush_waits_for_what_an_earlier_one_is_still_programming() {
+    let spec = small(&[("cache.bytes", "65536"), ("host.executes", "2")]);
+    let mut device = device(&spec, 1_200);
+    for page in 0..4 {
+        device.submit(0, &Command::write(page * 8, 8)).expect("written");
+    }
+    let first = device.submit(1_000_000, &Command::flush()).expect("flushed");
+    // The first flush has emptied the cache; its programs take milliseconds.
+    let second = device.submit(1_000_001, &Command::flush()).expect("flushed");
+    assert!(first.done_ns > 1_500_000, "{first:?}");
+    assert_eq!(second.done_ns, first.done_ns);
+    // With nothing to wait for a flush is done at once.
+    let third = device.submit(first.done_ns, &Command::flush()).expect("flushed");
+    assert_eq!(third.done_ns - third.start_ns, 10_000);
+}

@@ -4,5 +4,6 @@ mod cards;
 mod disk;
 mod flash;
 mod parts;
+mod power;
 mod queues;
 mod support;

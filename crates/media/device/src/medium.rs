@@ -1,0 +1,472 @@
+//! What a die holds in simulated time, and the bytes of its pages.
+//!
+//! A layer carries out its operations at once, and the device places them in time afterwards. The medium follows:
+//! it is a second chip, on which an operation takes place when its time is over. At a power cut the operation
+//! under way is torn on it, and those to come never happen. The layer then begins anew from what the medium has.
+//!
+//! Bytes are kept here and not in the cells. Each write of the host gives its page a new *version*, which the
+//! page of the chip remembers and copies take along. Of each logical page few versions are held: the newest one,
+//! which the host reads, the newest one that is programmed, and the one before it while the layer has not done all
+//! that belongs to the write (until then a rebuild may undo it). A still older version is never what a layer may
+//! answer; where one does, the page is [`Content::Gone`] and reads fail.
+
+use ftl::{Ftl, FtlError, Work};
+use nand::{Chip, CutPoint, LowerPages, MediumChange, NandError, PageAddress, Role, Timing};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bytes of a mapped page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Never written, or written with zeros.
+    #[default]
+    Zeros,
+    Bytes(Arc<[u8]>),
+    /// An older version than the newest one that was programmed: its bytes are no longer held.
+    Gone,
+}
+
+/// The bytes of a page and the number of the write that made them so; 0 is what was there before all writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) number: u64,
+    pub(crate) content: Content,
+}
+
+/// The versions of a page that a rebuild may find.
+#[derive(Clone, Debug, Default)]
+struct Durable {
+    newest: Version,
+    /// The one before, while the call that programmed the newest one is not over.
+    before: Option<Version>,
+}
+
+/// A change of the chip and when it takes place.
+#[derive(Clone, Debug)]
+struct Placed {
+    change: MediumChange,
+    /// Of a program: the versions of data that came from the host, page by page.
+    from_host: Vec<Option<Version>>,
+    /// Number of the layer's call that it belongs to.
+    call: u64,
+    begin_ns: u64,
+    end_ns: u64,
+}
+
+/// The operation that a power cut tore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TornOperation {
+    /// A page program.
+    Program(PageAddress),
+    /// A program of a spare area alone.
+    Mark(PageAddress),
+    /// An erase of a block.
+    Erase(u32),
+}
+
+/// The chip of a die as it is in simulated time, and the bytes of the die's pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Medium {
+    chip: Chip,
+    /// Versions of the programmed pages of each block; none of a block that no write of the host has reached.
+    versions: Vec<Option<Box<[u64]>>>,
+    /// Changes that are not over yet, in the order in which they take place.
+    pending: VecDeque<Placed>,
+    /// So many of them, the last ones, have no time yet.
+    unplaced: usize,
+    /// What the host reads, by logical page.
+    host: FxHashMap<u32, Version>,
+    /// What was programmed last, by logical page.
+    durable: FxHashMap<u32, Durable>,
+    /// Calls of the layer so far.
+    calls: u64,
+    /// The call of the change that was carried out last, and the pages whose versions it replaced.
+    last_call: u64,
+    replaced: Vec<u32>,
+    /// Pages that the host gave up, and the newest version of any page at that time: a layer may answer any older one.
+    given_up: FxHashMap<u32, u64>,
+    last_version: u64,
+    page_bytes: usize,
+    scratch: Vec<MediumChange>,
+}
+
+/// True if what a page of this role holds came from the host or was copied from such a page.
+fn is_data(role: Role) -> bool {
+    matches!(role, Role::Data | Role::Log | Role::SequentialLog)
+}
+
+impl Medium {
+    /// The medium under a layer, whose chip records its changes from now on. What it holds reads as zeros.
+    pub(crate) fn new(layer: &mut dyn Ftl) -> Self {
+        let chip = layer.flash_mut().chip_mut();
+        chip.set_lower_pages(LowerPages::BackedUp);
+        let medium = chip.clone();
+        chip.record_changes();
+        let blocks = chip.geometry().blocks as usize;
+        Self {
+            versions: vec![None; blocks],
+            pending: VecDeque::new(),
+            unplaced: 0,
+            host: FxHashMap::default(),
+            durable: FxHashMap::default(),
+            calls: 0,
+            last_call: 0,
+            replaced: Vec::new(),
+            given_up: FxHashMap::default(),
+            last_version: 0,
+            page_bytes: chip.geometry().page_data_bytes as usize,
+            scratch: Vec::new(),
+            chip: medium,
+        }
+    }
+
+    /// The host writes a part of a page.
+    pub(crate) fn write(&mut self, lpn: u32, offset: usize, bytes: &[u8]) {
+        debug_assert!(offset + bytes.len() <= self.page_bytes, "the bytes lie in one page");
+        self.last_version += 1;
+        let page = self.host.entry(lpn).or_default();
+        page.number = self.last_version;
+        // A page of zeros takes no room: images are full of them.
+        if bytes.len() == self.page_bytes {
+            let is_zero = bytes.iter().all(|byte| *byte == 0);
+            page.content = if is_zero { Content::Zeros } else { Content::Bytes(bytes.into()) };
+            return;
+        }
+        let mut whole = match &page.content {
+            Content::Bytes(held) => held.to_vec(),
+            // Rewriting a part of a page that is gone makes the rest zeros: no version has it.
+            Content::Zeros | Content::Gone => vec![0; self.page_bytes],
+        };
+        whole[offset..offset + bytes.len()].copy_from_slice(bytes);
+        page.content = Content::Bytes(whole.into());
+    }
+
+    /// The host forgets a page: it reads zeros from now on.
+    pub(crate) fn trim(&mut self, lpn: u32) {
+        // Pages that were never written are not remembered: a host may discard a whole device.
+        if self.host.remove(&lpn).is_some() || self.durable.contains_key(&lpn) {
+            self.given_up.insert(lpn, self.last_version);
+        }
+    }
+
+    /// What the host reads from a page; false if its bytes are gone.
+    pub(crate) fn read(&self, lpn: u32, offset: usize, bytes: &mut [u8]) -> bool {
+        match self.host.get(&lpn).map(|page| &page.content) {
+            None | Some(Content::Zeros) => bytes.fill(0),
+            Some(Content::Bytes(held)) => {
+                bytes.copy_from_slice(&held[offset..offset + bytes.len()]);
+            }
+            Some(Content::Gone) => return false,
+        }
+        true
+    }
+
+    /// True if the host has written the page, and not with zeros alone.
+    pub(crate) fn is_allocated(&self, lpn: u32) -> bool {
+        self.host.get(&lpn).is_some_and(|page| page.content != Content::Zeros)
+    }
+
+    /// Takes over what the layer has done to its chip since the last call. Data that it programmed are those that
+    /// the host has written last.
+    pub(crate) fn record(&mut self, layer: &mut dyn Ftl) {
+        layer.flash_mut().chip_mut().take_changes(&mut self.scratch);
+        self.calls += 1;
+        for change in self.scratch.drain(..) {
+            let from_host = match &change {
+                MediumChange::Program { units, .. } => units
+                    .iter()
+                    .map(|unit| {
+                        let is_fresh = unit.from.is_none() && is_data(unit.tag.role());
+                        is_fresh
+                            .then(|| self.host.get(&unit.tag.lpn()).cloned().unwrap_or_default())
+                    })
+                    .collect(),
+                _ => Vec::new(),
+            };
+            let call = self.calls;
+            self.pending.push_back(Placed { change, from_host, call, begin_ns: 0, end_ns: 0 });
+            self.unplaced += 1;
+        }
+    }
+
+    /// The next `count` changes take place one after the other from `begin_ns` to `end_ns`, each as long as its share
+    /// of the array time. Returns the middle of the `wanted`-th program and erase among them.
+    pub(crate) fn place(&mut self, count: u64, begin_ns: u64, end_ns: u64, watch: &mut CutWatch) {
+        debug_assert!(count as usize <= self.unplaced, "{count} changes of {}", self.unplaced);
+        let first = self.pending.len() - self.unplaced;
+        let changes = first..first + (count as usize).min(self.unplaced);
+        debug_assert!(
+            first == 0 || self.pending[first - 1].end_ns <= begin_ns,
+            "a die does one thing at a time"
+        );
+        let timing = self.chip.timing();
+        let array_ns = |placed: &Placed| match &placed.change {
+            MediumChange::Program { to, .. } => {
+                program_ns(timing, self.chip.word_line_position(to.page))
+            }
+            MediumChange::Mark { .. } | MediumChange::Bad { .. } => timing.program_ns[0],
+            MediumChange::Erase { .. } => timing.erase_ns,
+        };
+        let times: Vec<u64> = self.pending.range(changes.clone()).map(array_ns).collect();
+        let total_ns: u64 = times.iter().sum();
+        // Reads and transfers lie between them, in the same proportion.
+        let at = |array_ns: u64| {
+            let share =
+                u128::from(end_ns - begin_ns) * u128::from(array_ns) / u128::from(total_ns.max(1));
+            begin_ns + share as u64
+        };
+        let mut done_ns = 0;
+        for (placed, array_ns) in self.pending.range_mut(changes).zip(&times) {
+            (placed.begin_ns, placed.end_ns) = (at(done_ns), at(done_ns + array_ns));
+            done_ns += array_ns;
+            watch.see(&placed.change, placed.begin_ns, placed.end_ns);
+        }
+        self.unplaced -= count as usize;
+    }
+
+    /// Changes that no booking of the die has claimed take place at `now_ns`, in no time.
+    pub(crate) fn settle(&mut self, now_ns: u64, watch: &mut CutWatch) {
+        let busy_ns =
+            self.pending.len().checked_sub(self.unplaced + 1).map(|last| self.pending[last].end_ns);
+        let now_ns = busy_ns.map_or(now_ns, |busy_ns| busy_ns.max(now_ns));
+        self.place(self.unplaced as u64, now_ns, now_ns, watch);
+    }
+
+    /// Carries out what is over by `now_ns`.
+    pub(crate) fn advance(&mut self, now_ns: u64) {
+        self.carry_out_until(now_ns);
+        // Nothing is left of the call that was carried out last.
+        if self.pending.front().is_none_or(|next| next.call != self.last_call) {
+            self.forget_replaced();
+        }
+    }
+
+    fn carry_out_until(&mut self, now_ns: u64) {
+        while self.pending.len() > self.unplaced {
+            let Some(placed) = self.pending.pop_front_if(|placed| placed.end_ns <= now_ns) else {
+                break;
+            };
+            let done = self.chip.carry_out(&placed.change);
+            debug_assert_eq!(done, Ok(()), "what the layer's chip took, the medium takes");
+            self.follow(&placed);
+        }
+    }
+
+    /// The versions that the last call replaced are not asked for any more.
+    fn forget_replaced(&mut self) {
+        for lpn in self.replaced.drain(..) {
+            if let Some(durable) = self.durable.get_mut(&lpn) {
+                durable.before = None;
+            }
+        }
+    }
+
+    /// The versions of the pages follow a change that took place.
+    fn follow(&mut self, placed: &Placed) {
+        if placed.call != self.last_call {
+            self.forget_replaced();
+            self.last_call = placed.call;
+        }
+        self.follow_pages(placed);
+    }
+
+    fn follow_pages(&mut self, placed: &Placed) {
+        match &placed.change {
+            MediumChange::Program { to, units } => {
+                let numbers: Vec<u64> = units
+                    .iter()
+                    .zip(&placed.from_host)
+                    .map(|(unit, from_host)| match (unit.from, from_host) {
+                        (Some(from), _) => self.version_at(from),
+                        (None, Some(version)) => version.number,
+                        (None, None) => 0,
+                    })
+                    .collect();
+                self.set_versions(*to, &numbers);
+                for (unit, version) in units.iter().zip(&placed.from_host) {
+                    if let Some(version) = version {
+                        self.replace(unit.tag.lpn(), version.clone());
+                    }
+                }
+            }
+            MediumChange::Erase { block } => self.versions[*block as usize] = None,
+            MediumChange::Mark { .. } | MediumChange::Bad { .. } => {}
+        }
+    }
+
+    /// A newer version of a page was programmed.
+    fn replace(&mut self, lpn: u32, version: Version) {
+        let durable = self.durable.entry(lpn).or_default();
+        let before = std::mem::replace(&mut durable.newest, version);
+        // A call may program a page twice: what was there before the call is what a rebuild goes back to.
+        durable.before.get_or_insert(before);
+        self.replaced.push(lpn);
+    }
+
+    fn version_at(&self, at: PageAddress) -> u64 {
+        self.versions[at.block as usize].as_ref().map_or(0, |pages| pages[at.page as usize])
+    }
+
+    fn set_versions(&mut self, to: PageAddress, numbers: &[u64]) {
+        let block = &mut self.versions[to.block as usize];
+        // A block that holds nothing of the host needs no list.
+        if block.is_none() && numbers.iter().all(|number| *number == 0) {
+            return;
+        }
+        let pages = self.chip.geometry().pages_per_block as usize;
+        let block = block.get_or_insert_with(|| vec![0; pages].into());
+        block[to.page as usize..to.page as usize + numbers.len()].copy_from_slice(numbers);
+    }
+
+    /// The supply fails at `at_ns`: what is over has happened, what is under way is torn, all else never happens.
+    pub(crate) fn cut_power(&mut self, at_ns: u64) -> Option<TornOperation> {
+        debug_assert_eq!(self.unplaced, 0, "every change has its time");
+        self.advance(at_ns);
+        let torn = self.pending.pop_front().filter(|placed| placed.begin_ns < at_ns);
+        self.pending.clear();
+        let placed = torn?;
+        self.chip.cut_power_after(0, CutPoint::Inside);
+        let done = self.chip.carry_out(&placed.change);
+        debug_assert_eq!(done, Err(NandError::PowerLost), "the operation is torn");
+        self.chip.power_on();
+        Some(match placed.change {
+            MediumChange::Program { to, .. } => TornOperation::Program(to),
+            MediumChange::Mark { at, .. } => TornOperation::Mark(at),
+            MediumChange::Bad { block } => TornOperation::Mark(PageAddress::new(block, 0)),
+            MediumChange::Erase { block } => TornOperation::Erase(block),
+        })
+    }
+
+    /// The layer begins anew from what the medium has; the host reads what it finds there. Returns the work.
+    ///
+    /// With `cut_after`, the supply fails again after so many operations of the rebuild, in the middle of the next one.
+    ///
+    /// # Errors
+    /// As [`Ftl::rebuild`]; after a power loss the medium has what was done by then, and the call can be made again.
+    pub(crate) fn rebuild(
+        &mut self,
+        layer: &mut dyn Ftl,
+        cut_after: Option<u64>,
+    ) -> Result<Work, FtlError> {
+        self.chip.adopt_reads(layer.flash().chip());
+        let mut chip = self.chip.clone();
+        chip.record_changes();
+        if let Some(operations) = cut_after {
+            chip.cut_power_after(operations, CutPoint::Inside);
+        }
+        let before = Work::of(&chip);
+        *layer.flash_mut().chip_mut() = chip;
+        let rebuilt = layer.rebuild();
+        // What the rebuild programs and erases is over when the device answers again.
+        self.record(layer);
+        self.settle(0, &mut CutWatch::default());
+        // The versions before the torn call are looked for below, so they are kept.
+        while let Some(placed) = self.pending.pop_front() {
+            let done = self.chip.carry_out(&placed.change);
+            debug_assert_eq!(done, Ok(()), "what the layer's chip took, the medium takes");
+            self.follow_pages(&placed);
+        }
+        let chip = layer.flash_mut().chip_mut();
+        chip.power_on();
+        if rebuilt.is_err() {
+            // With the torn operation, which is no change that could be carried out again.
+            self.chip = chip.clone();
+            self.chip.stop_changes();
+        }
+        rebuilt?;
+        let work = Work::of(layer.flash().chip()) - before;
+        self.look_up(layer);
+        Ok(work)
+    }
+
+    /// The host reads what the layer leads to.
+    fn look_up(&mut self, layer: &dyn Ftl) {
+        let mut durable = std::mem::take(&mut self.durable);
+        let found = |(lpn, durable): (&u32, &mut Durable)| {
+            let at = layer.locate(*lpn)?;
+            let at = PageAddress::new(layer.flash().physical_block(at.block), at.page);
+            let number = self.version_at(at);
+            let held = [Some(&durable.newest), durable.before.as_ref()];
+            let is_given_up =
+                self.given_up.get(lpn).is_some_and(|last| *last >= durable.newest.number);
+            let content = match held.into_iter().flatten().find(|held| held.number == number) {
+                Some(version) => version.content.clone(),
+                // Zeros are as good as the older version, whose bytes are no longer held.
+                None if is_given_up => Content::Zeros,
+                None => Content::Gone,
+            };
+            *durable = Durable { newest: Version { number, content }, before: None };
+            Some((*lpn, durable.newest.clone()))
+        };
+        self.host = durable.iter_mut().filter_map(found).collect();
+        self.durable = durable;
+        self.replaced.clear();
+    }
+
+    /// Adds everything that a later run could tell apart to a digest: tags, versions and bytes.
+    pub(crate) fn digest(&self, hash: &mut blake3::Hasher) {
+        debug_assert!(self.pending.is_empty(), "the medium has caught up");
+        let geometry = self.chip.geometry();
+        for block in 0..geometry.blocks {
+            hash.update(&self.chip.erase_cycles(block).to_le_bytes());
+            for page in 0..self.chip.next_page(block) {
+                let tag = self.chip.peek(PageAddress::new(block, page));
+                hash.update(&tag.lpn().to_le_bytes());
+                hash.update(&tag.sequence().to_le_bytes());
+            }
+        }
+        let mut pages: Vec<_> = self.host.iter().collect();
+        pages.sort_unstable_by_key(|(lpn, _)| **lpn);
+        for (lpn, version) in pages {
+            hash.update(&lpn.to_le_bytes());
+            match &version.content {
+                Content::Zeros => hash.update(&[0]),
+                Content::Gone => hash.update(&[1]),
+                Content::Bytes(bytes) => hash.update(bytes),
+            };
+        }
+    }
+}
+
+/// Array time of a program, by the position of its page in the word line.
+fn program_ns(timing: &Timing, position: u32) -> u64 {
+    // A part that lists fewer times repeats the last.
+    timing.program_ns[(position as usize).min(timing.program_ns.len() - 1)]
+}
+
+/// Counts programs and erases up to the one in which the supply is to fail.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CutWatch {
+    programs_left: Option<u64>,
+    erases_left: Option<u64>,
+    /// When the supply fails, once that is known.
+    pub(crate) cut_ns: Option<u64>,
+}
+
+impl CutWatch {
+    /// Cuts the power in the middle of the `count`-th program from now on; the first is number 1.
+    pub(crate) fn at_program(count: u64) -> Self {
+        Self { programs_left: Some(count), ..Self::default() }
+    }
+
+    /// As [`CutWatch::at_program`], of an erase.
+    pub(crate) fn at_erase(count: u64) -> Self {
+        Self { erases_left: Some(count), ..Self::default() }
+    }
+
+    fn see(&mut self, change: &MediumChange, begin_ns: u64, end_ns: u64) {
+        let left = match change {
+            MediumChange::Program { .. } => &mut self.programs_left,
+            MediumChange::Erase { .. } => &mut self.erases_left,
+            MediumChange::Mark { .. } | MediumChange::Bad { .. } => return,
+        };
+        let Some(count) = left else { return };
+        *count -= 1;
+        if *count == 0 {
+            *left = None;
+            // Rounded up: a moment within the operation, not the one at which it begins.
+            self.cut_ns = Some(begin_ns + (end_ns - begin_ns).div_ceil(2));
+        }
+    }
+}
