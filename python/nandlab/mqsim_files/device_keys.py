@@ -12,7 +12,9 @@ _DRAM = near(
 _NO_DRAM = left("a write to the cache is taken as if it lay in one row")
 _NO_LOG = left("a log of response times; the answer has percentiles")
 _MISSPELT = left("MQSim does not read this name, and neither does nandlab")
-_MEAN_READ = near("the chip has one read time: the mean of the page types")
+_READ_TIME = near(
+    "read time of the page type; where LSB is not the fastest, all pages take the mean of the types"
+)
 
 HOST_KEYS = (
     Key(HOST, "Enable_ResponseTime_Logging", _SWITCH, "false", _NO_LOG),
@@ -380,9 +382,9 @@ FLASH_KEYS = (
         least=1,
         most=10**10,
     ),
-    Key(FLASH, "Page_Read_Latency_CSB", _COUNT, "75000", _MEAN_READ, least=1, most=10**10),
-    Key(FLASH, "Page_Read_Latency_LSB", _COUNT, "75000", _MEAN_READ, least=1, most=10**10),
-    Key(FLASH, "Page_Read_Latency_MSB", _COUNT, "75000", _MEAN_READ, least=1, most=10**10),
+    Key(FLASH, "Page_Read_Latency_CSB", _COUNT, "75000", _READ_TIME, least=1, most=10**10),
+    Key(FLASH, "Page_Read_Latency_LSB", _COUNT, "75000", _READ_TIME, least=1, most=10**10),
+    Key(FLASH, "Page_Read_Latency_MSB", _COUNT, "75000", _READ_TIME, least=1, most=10**10),
     Key(
         FLASH,
         "Plane_No_Per_Die",

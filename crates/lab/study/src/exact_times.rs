@@ -89,7 +89,8 @@ impl ChipClock {
             let by_place = chip.programs_by_position().into_iter().zip(self.page_program_ns);
             by_place.map(|(count, program_ns)| count * program_ns).sum()
         };
-        counters.page_reads * self.page_read_ns
+        chip.extra_read_ns()
+            + counters.page_reads * self.page_read_ns
             + counters.spare_reads * self.spare_read_ns
             + programs_ns
             + counters.spare_programs * self.spare_program_ns

@@ -13,7 +13,7 @@ pub(crate) fn time_parts(host: &RawHost, chip: Counters, elapsed_ns: u64) -> Vec
     let Counters { page_reads, spare_reads, page_programs, spare_programs, erases } = chip;
     let spare_bytes = u64::from(geometry.page_oob_bytes);
     let page_bytes = u64::from(geometry.page_data_bytes) + spare_bytes;
-    let array_read_ns = (page_reads + spare_reads) * timing.read_ns;
+    let array_read_ns = (page_reads + spare_reads) * timing.lower_read_ns();
     // As the driver waits (`mtd::Mtd::program_ns`): for the first time of the part, whatever page of a word
     // line is programmed. With the times of `nand` the parts would not add up to the elapsed time.
     let array_program_ns = (page_programs + spare_programs) * timing.program_ns[0];

@@ -22,6 +22,7 @@ use nand::{PAGES_PER_PROGRAM_MAX, Part};
 /// Times of one operation on one die, all planes together.
 #[derive(Clone, Debug)]
 struct Times {
+    /// Of a lower page.
     read_ns: u64,
     spare_program_ns: u64,
     erase_ns: u64,
@@ -47,7 +48,7 @@ impl Times {
         let (geometry, timing) = (&part.geometry, &part.timing);
         let page_bytes = geometry.page_data_bytes + geometry.page_oob_bytes;
         Self {
-            read_ns: timing.read_ns,
+            read_ns: timing.lower_read_ns(),
             // A spare area alone takes the array time of a lower page.
             spare_program_ns: timing.program_ns[0],
             erase_ns: timing.erase_ns,
@@ -73,6 +74,7 @@ impl Times {
         };
         Cost {
             array_ns: counters.reads() * self.read_ns
+                + work.extra_read_ns
                 + work.program_ns
                 + counters.spare_programs * self.spare_program_ns
                 + counters.erases * self.erase_ns,
@@ -291,11 +293,14 @@ impl Dies {
             return answered.or_later(turn);
         }
         rest.counters.page_reads -= 1;
+        rest.extra_read_ns -= work.own_extra_read_ns;
         let start = self.manage(die, ready, rest);
-        self.read_out(die, start, turn, self.times.transfer_ns)
+        let array_ns = self.times.read_ns + work.own_extra_read_ns;
+        self.read_out(die, start, turn, array_ns, self.times.transfer_ns)
     }
 
-    /// The die reads `parts` of one array page; as [`Dies::read`], where nothing but the read is to be done.
+    /// The die reads `parts` of one array page; as [`Dies::read`], where nothing but the read is to be done. It takes
+    /// `extra_read_ns` longer than that of a lower page.
     #[inline]
     pub(crate) fn read_parts(
         &mut self,
@@ -303,20 +308,29 @@ impl Dies {
         ready: Moment,
         turn: Moment,
         parts: u64,
+        extra_read_ns: u64,
     ) -> Moment {
         let start = self.wait(die, ready);
+        let array_ns = self.times.read_ns + extra_read_ns;
         // Only the parts that are asked for cross the channel: each has an ECC of its own.
-        self.read_out(die, start, turn, parts * self.times.transfer_ns)
+        self.read_out(die, start, turn, array_ns, parts * self.times.transfer_ns)
     }
 
     /// The array works from `start` on, and the transfer follows, from `turn` on at the earliest.
     #[inline]
-    fn read_out(&mut self, die: usize, start: Moment, turn: Moment, transfer_ns: u64) -> Moment {
-        let array_end_ns = start.ns + self.times.read_ns;
+    fn read_out(
+        &mut self,
+        die: usize,
+        start: Moment,
+        turn: Moment,
+        array_ns: u64,
+        transfer_ns: u64,
+    ) -> Moment {
+        let array_end_ns = start.ns + array_ns;
         // Booked for the time at which the array is done; the channel stays free for others before
         // that.
         let end_ns = self.book_channel(die, array_end_ns.max(turn.ns), transfer_ns) + transfer_ns;
-        self.occupy(die, start.ns, end_ns, self.times.read_ns + transfer_ns, ActivityKind::Read);
+        self.occupy(die, start.ns, end_ns, array_ns + transfer_ns, ActivityKind::Read);
         Moment { ns: end_ns, cleaning_ns: start.cleaning_ns.max(turn.cleaning_ns) }
     }
 

@@ -3,7 +3,7 @@
 //! A layer uses this file and never the table, so that each layer can be read and tested alone.
 
 use crate::settings::{Parameter, SettingError, Settings};
-use crate::work::{CleanStep, PageWork, Work, program_array_ns};
+use crate::work::{CleanStep, PageWork, Work, extra_read_ns, program_array_ns};
 use crate::{Flash, FtlError, VirtualPage};
 use nand::{Chip, Geometry};
 use std::ops::Range;
@@ -145,7 +145,14 @@ pub trait Ftl: Send {
         for (page, lpn) in pages.iter_mut().zip(first..) {
             self.read(lpn, None)?;
             let after = Work::of(self.flash().chip());
-            *page = PageWork { total: after - before, own_program_ns: 0 };
+            let total = after - before;
+            // Most parts read all pages alike: then nothing is looked up.
+            let own_extra_read_ns = match total.extra_read_ns {
+                0 => 0,
+                _ => self.locate(lpn).map_or(0, |at| extra_read_ns(self.flash().chip(), at.page)),
+            };
+            debug_assert!(own_extra_read_ns <= total.extra_read_ns, "the own read is one of them");
+            *page = PageWork { total, own_program_ns: 0, own_extra_read_ns };
             before = after;
         }
         Ok(())
@@ -178,6 +185,7 @@ pub(crate) fn measure_writes<F: Ftl + ?Sized>(
         // Copies of cleaning and merges are in the difference; the page's own program is
         // separated below.
         page.total = after - before;
+        page.own_extra_read_ns = 0;
         // One program in all: it was the page's own.
         page.own_program_ns = if page.total.counters.page_programs == 1 {
             page.total.program_ns

@@ -15,7 +15,7 @@ use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::page_log::{PageLog, newest_pages};
 use crate::predicted_waf::Occupancy;
 use crate::settings::{Kind, Parameter};
-use crate::work::program_array_ns;
+use crate::work::{extra_read_ns, program_array_ns};
 use crate::{CleanStep, Flash, FtlError, PageWork, Settings, VirtualPage, Work};
 use nand::{Chip, Counters, PAGES_PER_PROGRAM_MAX, Role};
 use std::ops::Range;
@@ -464,7 +464,7 @@ impl Ftl for PageMap {
             let last = lpns.last().and_then(|lpn| self.locate(*lpn));
             last.map_or(0, |at| program_array_ns(self.log.flash.chip(), at.page))
         };
-        Ok(PageWork { total, own_program_ns })
+        Ok(PageWork { total, own_program_ns, own_extra_read_ns: 0 })
     }
 
     /// A page read for each page that was written, and none for the others: so the chip need not be asked what it did.
@@ -490,13 +490,17 @@ impl Ftl for PageMap {
                 u64::from(entry != UNMAPPED)
             };
             let counters = Counters { page_reads, ..Counters::default() };
+            let own_extra_read_ns = match page_reads {
+                0 => 0,
+                _ => extra_read_ns(self.log.flash.chip(), self.place(entry).page),
+            };
             debug_assert_eq!(
                 self.log.flash.chip().counters() - before,
                 counters,
                 "a read of a written page is one of the chip"
             );
-            let total = Work { counters, ..Work::default() };
-            *page = PageWork { total, own_program_ns: 0 };
+            let total = Work { counters, extra_read_ns: own_extra_read_ns, ..Work::default() };
+            *page = PageWork { total, own_program_ns: 0, own_extra_read_ns };
         }
         Ok(())
     }

@@ -10,6 +10,8 @@ pub struct Work {
     pub counters: Counters,
     /// Array time of the page programs: the pages of a word line differ in it. Nanoseconds.
     pub program_ns: u64,
+    /// Array time of the reads beyond that of as many reads of lower pages. Nanoseconds.
+    pub extra_read_ns: u64,
     /// Pages that were copied together with others: they cross the channel one by one.
     pub moved_pages: u64,
 }
@@ -28,7 +30,8 @@ impl Work {
                 .map(|(program_ns, count)| program_ns * count)
                 .sum(),
         };
-        Self { counters, program_ns, moved_pages: chip.moved_pages() }
+        let (extra_read_ns, moved_pages) = (chip.extra_read_ns(), chip.moved_pages());
+        Self { counters, program_ns, extra_read_ns, moved_pages }
     }
 }
 
@@ -40,6 +43,7 @@ impl Sub for Work {
         Self {
             counters: self.counters - earlier.counters,
             program_ns: self.program_ns - earlier.program_ns,
+            extra_read_ns: self.extra_read_ns - earlier.extra_read_ns,
             moved_pages: self.moved_pages - earlier.moved_pages,
         }
     }
@@ -52,6 +56,8 @@ pub struct PageWork {
     pub total: Work,
     /// Array time of the program that the page itself needs; zero for a read.
     pub own_program_ns: u64,
+    /// What the read of the page itself takes longer than one of a lower page; zero for a write.
+    pub own_extra_read_ns: u64,
 }
 
 /// What one step of cleaning between requests came to.
@@ -63,6 +69,17 @@ pub enum CleanStep {
     Moved,
     /// A block was erased and is free.
     Freed,
+}
+
+/// What a read of page `page` of any block takes longer than one of a lower page.
+#[inline]
+pub(crate) fn extra_read_ns(chip: &Chip, page: u32) -> u64 {
+    let timing = chip.timing();
+    // Asked of every page that is read: on most parts all are read alike.
+    if timing.read_ns.len() == 1 {
+        return 0;
+    }
+    timing.array_read_ns(chip.geometry().word_line_position(page)) - timing.lower_read_ns()
 }
 
 /// Array time of a program of page `page` of any block.

@@ -605,7 +605,8 @@ impl Mtd {
         // A host without costs never yields to the executor, so that a scan is one poll.
         cancellation::check();
         self.cpu_bytes(0, self.options.costs.command_ns, 0).await;
-        let read_ns = self.chip.borrow().timing().read_ns;
+        // As with programs, the time of a lower page whatever page is read.
+        let read_ns = self.chip.borrow().timing().lower_read_ns();
         self.wait_for_chip(read_ns).await;
         let (read, is_sound) = {
             let chip = &mut *self.chip.borrow_mut();

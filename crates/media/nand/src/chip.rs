@@ -135,6 +135,8 @@ pub struct Chip {
     cycles_before: Vec<u32>,
     counters: Counters,
     programs_by_position: [u64; 4],
+    /// What reads took longer in the array than as many reads of lower pages; zero where all are read alike.
+    extra_read_ns: u64,
     /// Pages moved by [`Chip::copy_together`]: a read or program of it counts for several of them.
     moved_pages: u64,
     ecc: EccCounters,
@@ -177,6 +179,7 @@ impl Chip {
             cycles_before: vec![0; blocks as usize],
             counters: Counters::default(),
             programs_by_position: [0; 4],
+            extra_read_ns: 0,
             moved_pages: 0,
             ecc: EccCounters::default(),
             program_failures: 0,
@@ -246,6 +249,13 @@ impl Chip {
         self.programs_by_position
     }
 
+    /// Array time that the reads so far took beyond that of as many reads of lower pages; zero on a part with one
+    /// read time.
+    #[inline]
+    pub fn extra_read_ns(&self) -> u64 {
+        self.extra_read_ns
+    }
+
     /// What the ECC saw so far.
     pub fn ecc_counters(&self) -> EccCounters {
         self.ecc
@@ -273,6 +283,7 @@ impl Chip {
         }
         self.counters = Counters::default();
         self.programs_by_position = [0; 4];
+        self.extra_read_ns = 0;
         self.moved_pages = 0;
         self.ecc = EccCounters::default();
         self.program_failures = 0;
@@ -290,6 +301,7 @@ impl Chip {
         // Programs apart: on parts with several bits a cell their times differ by position.
         let mut busy_ns =
             self.timing.busy_ns(&self.geometry, &Counters { page_programs: 0, ..self.counters });
+        busy_ns[0] += self.extra_read_ns;
         if self.timing.program_ns.len() == 1 {
             busy_ns[1] +=
                 self.counters.page_programs * self.timing.page_program_ns(&self.geometry, 0);
@@ -358,6 +370,7 @@ impl Chip {
             self.enter(ChipOperation::PageRead(at))?;
         }
         self.counters.page_reads += 1;
+        self.count_read(at.page);
         if self.watched {
             self.leave_read(at, index, self.geometry.page_data_bytes)?;
         }
@@ -425,6 +438,7 @@ impl Chip {
             self.enter(ChipOperation::SpareRead(at))?;
         }
         self.counters.spare_reads += 1;
+        self.count_read(at.page);
         if self.watched {
             self.leave_read(at, index, 0)?;
         }
@@ -557,6 +571,7 @@ impl Chip {
         self.checked_index(to)?;
         self.check_program(to).map_err(|error| self.refuse(error))?;
         self.counters.page_reads += 1;
+        self.count_read(from.page);
         let tag = if self.pages.is_lost(from) { tag.lost() } else { tag };
         self.program_tag(to, tag);
         Ok(())
@@ -752,6 +767,16 @@ impl Chip {
     fn count_erase(&mut self, block: u32) {
         self.erase_counts[block as usize] += 1;
         self.counters.erases += 1;
+    }
+
+    /// What a read of the page takes longer than one of a lower page.
+    #[inline]
+    fn count_read(&mut self, page: u32) {
+        // Most parts read all pages alike.
+        if self.timing.read_ns.len() > 1 {
+            let array_ns = self.timing.array_read_ns(self.word_line_position(page));
+            self.extra_read_ns += array_ns - self.timing.lower_read_ns();
+        }
     }
 
     #[inline]

@@ -85,13 +85,18 @@ impl Part {
         self.geometry.check()?;
         self.timing.check()?;
         self.errors.check()?;
-        let (times, bits) = (self.timing.program_ns.len(), self.geometry.cell.bits() as usize);
-        if times != 1 && times != bits {
-            let allowed =
-                if bits == 1 { "one entry".into() } else { format!("one or {bits} entries") };
-            return Err(format!(
-                "timing.program_ns needs {allowed} for this kind of cell, not {times}"
-            ));
+        let bits = self.geometry.cell.bits() as usize;
+        for (key, list) in
+            [("program_ns", &self.timing.program_ns), ("read_ns", &self.timing.read_ns)]
+        {
+            let times = list.len();
+            if times != 1 && times != bits {
+                let allowed =
+                    if bits == 1 { "one entry".into() } else { format!("one or {bits} entries") };
+                return Err(format!(
+                    "timing.{key} needs {allowed} for this kind of cell, not {times}"
+                ));
+            }
         }
         Ok(())
     }

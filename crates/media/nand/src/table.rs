@@ -16,6 +16,7 @@ const TEXTS: &[(&str, &str)] = embedded!(
     "generic-mlc-2x",
     "generic-mlc-3d",
     "generic-qlc-3d",
+    "generic-tlc-2d",
     "generic-tlc-3d",
     "k9f1g08u0a",
     "k9f2g08u0b",

@@ -46,8 +46,10 @@ const fn mode(name: &'static str, transfer_ps_per_byte: u64, source: &'static st
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    /// Array to page register (tR).
-    pub read_ns: u64,
+    /// Array to page register (tR): one time for all pages, or one entry for each page of a word line, lower page
+    /// first. No page is read faster than a lower one.
+    #[serde(with = "one_or_several")]
+    pub read_ns: Vec<u64>,
     /// Page register to array (tPROG), one entry for each page of a word line, lower page first.
     pub program_ns: Vec<u64>,
     /// Array time of a block erase (tBERS).
@@ -75,17 +77,29 @@ impl Timing {
         (self.transfer_ps_per_byte() * u64::from(bytes) + 500) / 1000
     }
 
-    /// Time of a full page read: tR, then data and spare over the bus.
-    pub fn page_read_ns(&self, geometry: &Geometry) -> u64 {
-        // Data and spare area cross the bus together, because the controller's ECC needs both.
-        self.read_ns + self.transfer_ns(geometry.page_data_bytes + geometry.page_oob_bytes)
+    /// Array time of a read at `position` in its word line.
+    pub fn array_read_ns(&self, position: u32) -> u64 {
+        // Without entries of their own all pages are read alike.
+        self.read_ns[(position as usize).min(self.read_ns.len() - 1)]
     }
 
-    /// Time of a spare-only read.
+    /// Array time of a read of a lower page, and of any page where all are read alike.
+    #[inline]
+    pub fn lower_read_ns(&self) -> u64 {
+        self.read_ns[0]
+    }
+
+    /// Time of a full page read, of a lower page: tR, then data and spare over the bus.
+    pub fn page_read_ns(&self, geometry: &Geometry) -> u64 {
+        // Data and spare area cross the bus together, because the controller's ECC needs both.
+        self.lower_read_ns() + self.transfer_ns(geometry.page_data_bytes + geometry.page_oob_bytes)
+    }
+
+    /// Time of a spare-only read, of a lower page.
     pub fn spare_read_ns(&self, geometry: &Geometry) -> u64 {
         // The array brings the whole page into the register in any case; the column address selects
         // what crosses the bus (Change Read Column of ONFI 1.0).
-        self.read_ns + self.transfer_ns(geometry.page_oob_bytes)
+        self.lower_read_ns() + self.transfer_ns(geometry.page_oob_bytes)
     }
 
     /// Time of a full page program at `position` in its word line.
@@ -100,10 +114,10 @@ impl Timing {
         self.transfer_ns(geometry.page_oob_bytes) + self.program_ns[0]
     }
 
-    /// Busy time by kind for operations counted on a part with one program time.
+    /// Busy time by kind for operations counted on a part whose pages are all read and programmed alike.
     ///
-    /// Returns read, program and erase nanoseconds. On parts whose word lines hold several pages
-    /// use [`crate::Chip::busy_ns`], which counts programs by their position in the word line.
+    /// Returns read, program and erase nanoseconds. On other parts use [`crate::Chip::busy_ns`], which knows
+    /// the positions of the pages in their word lines.
     pub fn busy_ns(&self, geometry: &Geometry, counters: &Counters) -> [u64; 3] {
         [
             counters.page_reads * self.page_read_ns(geometry)
@@ -125,7 +139,15 @@ impl Timing {
             );
         }
         let second_ns = 1_000_000_000;
-        if self.read_ns > second_ns {
+        if self.read_ns.is_empty() || self.read_ns.len() > 4 {
+            return Err(
+                "timing.read_ns needs one to four entries, one a page of a word line".into()
+            );
+        }
+        if self.read_ns.iter().any(|ns| *ns < self.read_ns[0]) {
+            return Err("timing.read_ns begins with the lower page, the fastest one".into());
+        }
+        if self.read_ns.iter().any(|ns| *ns > second_ns) {
             return Err("timing.read_ns must be at most 1000000000 (1 s)".into());
         }
         if self.program_ns.iter().any(|ns| *ns > second_ns) {
@@ -147,6 +169,54 @@ impl Timing {
                 Err(format!("timing.bus: unknown mode `{bus}`; known: {}", known.join(", ")))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// A list that is written as a number where it has one entry.
+mod one_or_several {
+    use serde::de::{self, Deserializer, SeqAccess, Visitor};
+    use serde::{Serialize, Serializer};
+    use std::fmt;
+
+    pub(super) fn serialize<S: Serializer>(times: &[u64], to: S) -> Result<S::Ok, S::Error> {
+        match times {
+            [one] => one.serialize(to),
+            several => several.serialize(to),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
+        from.deserialize_any(Times)
+    }
+
+    struct Times;
+
+    impl<'de> Visitor<'de> for Times {
+        type Value = Vec<u64>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("nanoseconds, or a list of them, one a page of a word line")
+        }
+
+        fn visit_u64<E: de::Error>(self, one: u64) -> Result<Self::Value, E> {
+            Ok(vec![one])
+        }
+
+        // TOML has signed integers.
+        fn visit_i64<E: de::Error>(self, one: i64) -> Result<Self::Value, E> {
+            let whole = u64::try_from(one);
+            whole
+                .map(|one| vec![one])
+                .map_err(|_| E::invalid_value(de::Unexpected::Signed(one), &self))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut times = Vec::new();
+            while let Some(one) = list.next_element()? {
+                times.push(one);
+            }
+            Ok(times)
         }
     }
 }

@@ -235,7 +235,7 @@ fn parts_that_share_a_name_share_no_flash() {
     let folder = Folder::new("raw-nand-parts");
     let part = nand::find_part("k9f2g08u0c").expect("in the catalogue");
     let mut slow = part.clone();
-    slow.timing.read_ns *= 20;
+    slow.timing.read_ns[0] *= 20;
     for (name, part) in [("fast.toml", &part), ("slow.toml", &slow)] {
         folder.write(name, &toml::to_string(part).expect("a part"));
     }

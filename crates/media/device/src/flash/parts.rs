@@ -78,7 +78,9 @@ impl FlashDevice {
             while let Some(first) = (part..end).find(|part| reads(*part)) {
                 // The parts behind it that cost no read lie in the same array page, or were never written.
                 part = (first + 1..end).find(|part| reads(*part)).unwrap_or(end);
-                let here = self.dies.read_parts(die, early, arrived[first], (part - first) as u64);
+                let extra_ns = work[first].own_extra_read_ns;
+                let count = (part - first) as u64;
+                let here = self.dies.read_parts(die, early, arrived[first], count, extra_ns);
                 arrived[first..part].fill(here);
             }
         }

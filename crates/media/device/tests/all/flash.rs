@@ -486,3 +486,62 @@ fn a_flush_waits_for_what_an_earlier_one_is_still_programming() {
     let third = device.submit(first.done_ns, &Command::flush()).expect("flushed");
     assert_eq!(third.done_ns - third.start_ns, 10_000);
 }
+
+/// A device of one die of planar TLC, whose pages take 58, 78 and 107 us to read.
+fn planar_tlc(changes: &[(&str, &str)]) -> FlashDevice {
+    let mut part = nand::find_part("generic-tlc-2d").expect("in the catalogue");
+    (part.geometry.page_data_bytes, part.geometry.page_oob_bytes) = (2048, 64);
+    (part.geometry.pages_per_block, part.geometry.blocks) = (12, 1024);
+    FlashDevice::new(&small(changes), &part, 1).expect("large enough")
+}
+
+#[test]
+fn a_read_takes_the_time_of_its_page_type_on_every_layer() {
+    for entry in ftl::FTLS {
+        let mut device = planar_tlc(&[("flash.ftl", entry.name), ("flash.copy_back", "false")]);
+        let mut now_ns = 0;
+        for page in 0..64 {
+            let write = Command::write(page * u64::from(PAGE), PAGE);
+            now_ns = device.submit(now_ns, &write).expect("healthy").done_ns;
+        }
+        for page in 0..64 {
+            let at = device.layers().next().expect("one die").locate(page as u32).expect("written");
+            let array_ns = [58_000, 78_000, 107_000][at.page as usize % 3];
+            // Pages of both planes over the channel: 4,224 bytes at 2.5 ns.
+            let (transfer_ns, host_ns, overhead_ns) = (10_560, 20_480, 10_000);
+            let done = device.submit(now_ns, &Command::read(page * u64::from(PAGE), PAGE));
+            let done_ns = done.expect("healthy").done_ns;
+            // Layers that look for the newest copy, or keep the map on flash, read more before it.
+            let least_ns = overhead_ns + array_ns + transfer_ns + host_ns;
+            assert!(done_ns - now_ns >= least_ns, "{}, page {page}", entry.name);
+            if entry.name == "page" {
+                assert_eq!(done_ns - now_ns, least_ns, "page {page}");
+            }
+            now_ns = done_ns;
+        }
+    }
+}
+
+#[test]
+fn cleaning_reads_each_page_in_its_own_time() {
+    let mut device =
+        planar_tlc(&[("flash.capacity_bytes", "20971520"), ("flash.copy_back", "false")]);
+    let mut stream = random::Stream::new(1, "writes of a device that cleans");
+    let mut now_ns = 0;
+    for _ in 0..12_000 {
+        let page = u64::from(stream.below(5_000));
+        let write = Command::write(page * u64::from(PAGE), PAGE);
+        now_ns = device.submit(now_ns, &write).expect("healthy").done_ns;
+    }
+    let chip = device.layers().next().expect("one die").flash().chip();
+    let statistics = device.statistics();
+    assert!(statistics.chip.page_reads > 1_000, "{statistics:?}");
+    // All that the die did was reads and programs of whole pages and erases, each in its own time.
+    let programs = chip.programs_by_position().into_iter().zip([558_000, 2_201_000, 5_001_000]);
+    let expected_ns = statistics.chip.page_reads * (58_000 + 10_560)
+        + chip.extra_read_ns()
+        + programs.map(|(count, program_ns)| count * (program_ns + 10_560)).sum::<u64>()
+        + statistics.chip.erases * 2_274_000;
+    assert!(chip.extra_read_ns() > 20_000 * 1_000);
+    assert_eq!(statistics.die_busy_ns, expected_ns);
+}

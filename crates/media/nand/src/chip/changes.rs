@@ -137,7 +137,7 @@ impl Chip {
     pub fn adopt_reads(&mut self, leader: &Self) {
         let Counters { page_reads, spare_reads, .. } = leader.counters;
         (self.counters.page_reads, self.counters.spare_reads) = (page_reads, spare_reads);
-        self.ecc = leader.ecc;
+        (self.ecc, self.extra_read_ns) = (leader.ecc, leader.extra_read_ns);
     }
 }
 

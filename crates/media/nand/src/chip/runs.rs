@@ -16,7 +16,8 @@ impl Chip {
     ///
     /// Returns false, and does nothing, if one of the copies would be refused, would fail, would
     /// find something programmed at its place, or if a page of `from` is lost (see [`Tag::lost`]).
-    /// The same holds for a chip that stores bytes, that may fail, or whose operations are recorded.
+    /// The same holds for a chip that stores bytes, that may fail, or whose operations are recorded, and for a part
+    /// whose pages take different times to read: where the pages of a run lie is not looked at.
     #[inline]
     pub fn copy_run(
         &mut self,
@@ -26,7 +27,8 @@ impl Chip {
         sequence: u64,
         role: Role,
     ) -> bool {
-        if self.watched || self.bytes.is_some() || !self.may_copy_run(from, lpns.len(), to) {
+        let is_plain = !self.watched && self.bytes.is_none() && self.timing.read_ns.len() == 1;
+        if !is_plain || !self.may_copy_run(from, lpns.len(), to) {
             return false;
         }
         debug_assert!(self.states_in_order(from, lpns), "a run copies pages of block {from}");

@@ -198,3 +198,30 @@ fn sizes_of_a_part_are_those_of_its_data_areas() {
     let half = geometry.with_blocks(1024);
     assert_eq!((half.block_bytes(), half.capacity_bytes()), (128 << 10, 128 << 20));
 }
+
+#[test]
+fn a_read_takes_the_time_of_its_page_type() {
+    let mut part = find_part("generic-tlc-2d").expect("in the catalogue");
+    (part.geometry.blocks, part.geometry.pages_per_block) = (4, 6);
+    let transfer_ns = part.timing.transfer_ns(16_384 + 1_216);
+    let spare_ns = part.timing.transfer_ns(1_216);
+    let mut chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
+    let at = |page| PageAddress::new(0, page);
+    (0..6).for_each(|page| chip.program(at(page), tag(page), None).expect("programmed"));
+    // Lower, centre and upper page, then the same of the next word line.
+    for (page, array_ns) in [(0, 58_000), (1, 78_000), (2, 107_000), (4, 78_000)] {
+        let before = chip.busy_ns()[0];
+        chip.read(at(page)).expect("read");
+        assert_eq!(chip.busy_ns()[0] - before, array_ns + transfer_ns, "page {page}");
+        chip.read_spare(at(page)).expect("read");
+        assert_eq!(chip.busy_ns()[0] - before, 2 * array_ns + transfer_ns + spare_ns);
+    }
+    // A copy reads its source, alone or in a run; the page it programs does not matter.
+    let before = chip.extra_read_ns();
+    chip.copy(at(2), PageAddress::new(1, 0), tag(2)).expect("copied");
+    assert_eq!(chip.extra_read_ns() - before, 49_000);
+    let is_run = chip.copy_run(0, &[0, 1], PageAddress::new(1, 1), 9, nand::Role::Data);
+    assert!(!is_run, "a run does not say which pages it reads");
+    chip.reset_counters();
+    assert_eq!((chip.extra_read_ns(), chip.busy_ns()[0]), (0, 0));
+}

@@ -65,13 +65,14 @@ fn the_documented_table_lists_every_part_and_its_values() {
             PageOrder::Ascending => "ascending",
             PageOrder::Sequential => "sequential",
         };
+        let reads: Vec<String> = timing.read_ns.iter().map(|read_ns| micro(*read_ns)).collect();
         let expected = [
             format!("{:?}", shape.cell).to_uppercase(),
             size,
             format!("{} + {}", shape.page_data_bytes, shape.page_oob_bytes),
             shape.pages_per_block.to_string(),
             shape.blocks.to_string(),
-            format!("{} µs", micro(timing.read_ns)),
+            format!("{} µs", reads.join(", ")),
             format!("{} µs", programs.join(", ")),
             format!("{} ms", timing.erase_ns as f64 / 1e6),
             bus,
@@ -112,6 +113,9 @@ fn values_out_of_range_are_refused_with_key_line_and_range() {
             "[]",
             "timing.program_ns needs one to four entries, one a page of a word line",
         ),
+        ("read_ns", "[]", "timing.read_ns needs one to four entries, one a page of a word line"),
+        ("read_ns", "[1, 2]", "timing.read_ns needs one entry for this kind of cell, not 2"),
+        ("read_ns", "[2, 1]", "timing.read_ns begins with the lower page, the fastest one"),
         ("program_ns", "[1, 2]", "timing.program_ns needs one entry for this kind of cell, not 2"),
         ("erase_ns", "10000000001", "timing.erase_ns must be at most 10000000000 (10 s)"),
         ("erase_cycles_max", "0", "errors.erase_cycles_max is 0 and must be 1 to 1000000000"),
@@ -238,7 +242,12 @@ fn what_is_no_part_at_all_is_refused_with_its_line() {
             "page_order = \"down\"",
             "unknown variant `down`, expected one of `any`, `ascending`, `sequential`",
         ),
-        ("read_ns", "read_ns = 1.5", "invalid type: floating point `1.5`, expected u64"),
+        (
+            "read_ns",
+            "read_ns = 1.5",
+            "invalid type: floating point `1.5`, expected nanoseconds, or a list of them",
+        ),
+        ("read_ns", "read_ns = -5", "invalid value: integer `-5`, expected nanoseconds"),
         (
             "program_ns",
             "program_ns = 200000",
