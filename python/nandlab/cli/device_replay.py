@@ -180,4 +180,11 @@ def _balance(run: Mapping[str, Any], *, is_one: bool) -> str:
     """How many requests went in, and how many came out."""
     where = "" if is_one else f"{run['ftl'] or '-'}, {run['scheduler']}: "
     sent, answered = run["requests_in"], run["requests_out"]
-    return f"{where}{answered:,} of {counted(sent, 'request')} answered."
+    told = [f"{where}{answered:,} of {counted(sent, 'request')} answered."]
+    if "read_retries" in run:
+        reads, retries = run["read_retries"]
+        told.append(f"{counted(reads, 'read')} took {counted(retries, 'retry', 'retries')}.")
+    if "suspensions" in run:
+        stopped = counted(run["suspensions"], "program or erase", "programs and erases")
+        told.append(f"{stopped} stopped for a read.")
+    return " ".join(told)

@@ -138,6 +138,12 @@ pub struct Outcome {
     pub chip_operations: [u64; 3],
     /// Pages of which a write replaced a part, so that the rest was read first.
     pub read_modify_writes: u64,
+    /// Reads that the first decode did not correct, and the further reads for them.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub read_retries: [u64; 2],
+    /// Programs and erases that stopped for a read.
+    #[serde(skip_serializing_if = "is_none_of_it")]
+    pub suspensions: u64,
     /// Cleaning within writes, and in idle time, all dies together.
     pub cleaning_ns: [u64; 2],
     /// What was left out, changed or assumed.
@@ -201,10 +207,21 @@ impl Outcome {
             wear: flash.and_then(wear),
             chip_operations: [chip.page_reads, chip.page_programs, chip.erases],
             read_modify_writes: statistics.read_modify_writes,
+            read_retries: [statistics.retried_reads, statistics.read_retries],
+            suspensions: statistics.suspensions,
             cleaning_ns: [statistics.foreground_cleaning_ns, statistics.background_cleaning_ns],
             notes: notes(options, reader, counted),
         }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none_of_it(count: &u64) -> bool {
+    *count == 0
+}
+
+fn is_nothing(counts: &[u64; 2]) -> bool {
+    *counts == [0, 0]
 }
 
 fn sizes(watch: &Watch) -> Vec<SizeClass> {

@@ -206,6 +206,12 @@ pub struct DeviceStatistics {
     pub foreground_cleaning_ns: u64,
     /// Cleaning in idle time, all dies together, nanoseconds.
     pub background_cleaning_ns: u64,
+    /// Reads of the host that the first decode did not correct.
+    pub retried_reads: u64,
+    /// Further reads of the same pages.
+    pub read_retries: u64,
+    /// Programs and erases that stopped for a read.
+    pub suspensions: u64,
     /// Blocks cleaned or merged by the translation layers.
     pub cleaned_blocks: u64,
     /// Operations of all chips; one operation moves a page of every plane of its die.

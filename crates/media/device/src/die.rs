@@ -5,19 +5,24 @@
 //! same kind. A die does one thing at a time, in the order of arrival. A read is the array time and
 //! then a transfer over the channel, a program the transfer and then the array time, with the lower
 //! and upper pages' own times; whole pages are moved, as the page's ECC needs them. No cache
-//! commands, no suspended programs or erases.
+//! commands. A read may be retried (see [`crate::read_retry`]), and may suspend what the die does (see [`suspend`]).
 //!
 //! What a layer does beyond the page's own read or program is its cleaning (merges, and the map
 //! traffic of layers that keep it on flash, are counted with it) and comes first. Copies within the
 //! die are copy-back commands that leave the channel alone, or go over it, as the device says; a
 //! channel is then charged their sum at once, at the beginning.
 
+mod suspend;
+
 use crate::medium::{CutWatch, Medium};
+use crate::read_retry::ReadRetry;
 use crate::spec::{Cleaning, Suspend};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{Activity, ActivityKind};
 use ftl::{CleanStep, Ftl, FtlError, PageWork, Work};
 use nand::{PAGES_PER_PROGRAM_MAX, Part};
+pub use suspend::SuspendSpec;
+use suspend::Suspendable;
 
 /// Times of one operation on one die, all planes together.
 #[derive(Clone, Debug)]
@@ -136,6 +141,14 @@ pub(crate) struct Die {
     busy_ns: u64,
     foreground_cleaning_ns: u64,
     background_cleaning_ns: u64,
+    /// Draws retries, on a device whose reads may be retried.
+    pub(crate) retry: Option<Box<ReadRetry>>,
+    /// Reads that were retried, and retries of all of them.
+    retried_reads: u64,
+    read_retries: u64,
+    /// What it does, as long as a read may suspend it.
+    suspendable: Option<Suspendable>,
+    suspensions: u64,
     /// What the die holds in simulated time, on a device that stores bytes.
     pub(crate) medium: Option<Box<Medium>>,
 }
@@ -165,6 +178,9 @@ pub(crate) struct DieTotals {
     pub(crate) busy_ns: u64,
     pub(crate) foreground_cleaning_ns: u64,
     pub(crate) background_cleaning_ns: u64,
+    pub(crate) retried_reads: u64,
+    pub(crate) read_retries: u64,
+    pub(crate) suspensions: u64,
 }
 
 /// All dies and channels of a device.
@@ -174,6 +190,7 @@ pub(crate) struct Dies {
     channels: Vec<Timeline>,
     times: Times,
     cleaning: Cleaning,
+    suspend: SuspendSpec,
     activity: Option<Vec<Activity>>,
     /// Nothing asks about times before this one.
     horizon_ns: u64,
@@ -195,6 +212,7 @@ impl Dies {
         part: &Part,
         copy_back: bool,
         cleaning: Cleaning,
+        suspend: SuspendSpec,
     ) -> Self {
         let die = |(layer, number): (Box<dyn Ftl>, u32)| Die {
             layer: Layer(layer),
@@ -209,6 +227,11 @@ impl Dies {
             busy_ns: 0,
             foreground_cleaning_ns: 0,
             background_cleaning_ns: 0,
+            retry: None,
+            retried_reads: 0,
+            read_retries: 0,
+            suspendable: None,
+            suspensions: 0,
             medium: None,
         };
         Self {
@@ -216,6 +239,7 @@ impl Dies {
             channels: vec![Timeline::default(); channels as usize],
             times: Times::new(part, copy_back),
             cleaning,
+            suspend,
             activity: None,
             horizon_ns: 0,
             cut_watch: CutWatch::default(),
@@ -280,6 +304,7 @@ impl Dies {
     pub(crate) fn read(
         &mut self,
         die: usize,
+        local: u32,
         ready: Moment,
         turn: Moment,
         work: &PageWork,
@@ -294,9 +319,14 @@ impl Dies {
         }
         rest.counters.page_reads -= 1;
         rest.extra_read_ns -= work.own_extra_read_ns;
-        let start = self.manage(die, ready, rest);
         let array_ns = self.times.read_ns + work.own_extra_read_ns;
-        self.read_out(die, start, turn, array_ns, self.times.transfer_ns)
+        let transfer_ns = self.times.transfer_ns;
+        // A layer that reads tables first does more than a read, which is not worth a suspension.
+        if rest == Work::default() {
+            return self.read_now(die, local, ready, turn, array_ns, transfer_ns);
+        }
+        let start = self.manage(die, ready, rest);
+        self.read_and_retry(die, local, start, turn, array_ns, transfer_ns)
     }
 
     /// The die reads `parts` of one array page; as [`Dies::read`], where nothing but the read is to be done. It takes
@@ -305,15 +335,80 @@ impl Dies {
     pub(crate) fn read_parts(
         &mut self,
         die: usize,
+        local: u32,
         ready: Moment,
         turn: Moment,
         parts: u64,
         extra_read_ns: u64,
     ) -> Moment {
-        let start = self.wait(die, ready);
         let array_ns = self.times.read_ns + extra_read_ns;
         // Only the parts that are asked for cross the channel: each has an ECC of its own.
-        self.read_out(die, start, turn, array_ns, parts * self.times.transfer_ns)
+        self.read_now(die, local, ready, turn, array_ns, parts * self.times.transfer_ns)
+    }
+
+    /// A read for which nothing else is to be done: it may suspend what the die does.
+    #[inline]
+    fn read_now(
+        &mut self,
+        die: usize,
+        local: u32,
+        ready: Moment,
+        turn: Moment,
+        array_ns: u64,
+        transfer_ns: u64,
+    ) -> Moment {
+        if self.all[die].busy_until_ns > ready.ns
+            && let Some((suspended, start)) = self.suspend(die, ready)
+        {
+            let end = self.read_and_retry(die, local, start, turn, array_ns, transfer_ns);
+            self.resume(die, suspended);
+            return end;
+        }
+        let start = self.wait(die, ready);
+        self.read_and_retry(die, local, start, turn, array_ns, transfer_ns)
+    }
+
+    /// Reads a page of the host, again if the first decode does not correct it.
+    #[inline]
+    fn read_and_retry(
+        &mut self,
+        die: usize,
+        local: u32,
+        start: Moment,
+        turn: Moment,
+        array_ns: u64,
+        transfer_ns: u64,
+    ) -> Moment {
+        let end = self.read_out(die, start, turn, array_ns, transfer_ns);
+        if self.all[die].retry.is_none() {
+            return end;
+        }
+        self.retry(die, local, end, array_ns, transfer_ns)
+    }
+
+    /// Each retry is an array read, a transfer and a decode.
+    fn retry(
+        &mut self,
+        die: usize,
+        local: u32,
+        first: Moment,
+        array_ns: u64,
+        transfer_ns: u64,
+    ) -> Moment {
+        let state = &mut self.all[die];
+        let layer = state.layer.0.as_ref();
+        let (Some(retry), Some(at)) = (&mut state.retry, layer.locate(local)) else { return first };
+        let flash = layer.flash();
+        let retries = retry.retries(flash.chip().erase_cycles(flash.physical_block(at.block)));
+        let decode_ns = retry.decode_ns();
+        state.retried_reads += u64::from(retries > 0);
+        state.read_retries += u64::from(retries);
+        let mut end = first;
+        for _ in 0..retries {
+            // The decode of the first read is part of the command's overhead; that of a retry takes its own time.
+            end = self.read_out(die, end, end, array_ns, transfer_ns).after(decode_ns);
+        }
+        end
     }
 
     /// The array works from `start` on, and the transfer follows, from `turn` on at the earliest.
@@ -424,6 +519,10 @@ impl Dies {
         if let Some(activity) = &mut self.activity {
             record(activity, Activity { die: die as u32, start_ns, end_ns, kind });
         }
+        // Whoever knows that the end of this is told to nobody offers it again.
+        if self.suspend.per_operation > 0 {
+            self.all[die].suspendable = None;
+        }
         self.all[die].busy_ns += busy_ns;
         self.rest(die, end_ns);
     }
@@ -477,6 +576,7 @@ impl Dies {
             state.may_clean = step != CleanStep::Idle;
             if self.cleaning.takes_time && work != Work::default() {
                 let end_ns = self.clean(die, start_ns, work, ActivityKind::BackgroundCleaning);
+                self.offer(die, start_ns, end_ns, ActivityKind::BackgroundCleaning);
                 // Once begun, cleaning goes on without another pause.
                 self.all[die].clean_from_ns = end_ns;
             } else {
@@ -506,7 +606,8 @@ impl Dies {
             }
             let start_ns = self.all[die].busy_until_ns;
             if self.cleaning.takes_time {
-                self.clean(die, start_ns, work, ActivityKind::ForegroundCleaning);
+                let end_ns = self.clean(die, start_ns, work, ActivityKind::ForegroundCleaning);
+                self.offer(die, start_ns, end_ns, ActivityKind::ForegroundCleaning);
             } else {
                 self.place(die, changes(work), start_ns, start_ns);
             }
@@ -555,6 +656,7 @@ impl Dies {
             (die.busy_until_ns, die.drained_ns) = (now_ns, 0);
             die.clean_from_ns = now_ns + self.cleaning.idle_before_ns;
             (die.may_clean, die.in_block, die.in_flight) = (true, false, None);
+            die.suspendable = None;
             die.cleaning_times = CleaningTimes::default();
         }
     }
@@ -569,6 +671,8 @@ impl Dies {
             die.may_clean = true;
             die.cleaning_times = CleaningTimes::default();
             (die.busy_ns, die.foreground_cleaning_ns, die.background_cleaning_ns) = (0, 0, 0);
+            (die.retried_reads, die.read_retries, die.suspensions) = (0, 0, 0);
+            die.suspendable = None;
         }
         self.activity = self.activity.take().map(|_| Vec::new());
     }
@@ -583,6 +687,9 @@ impl Dies {
             totals.busy_ns += die.busy_ns;
             totals.foreground_cleaning_ns += die.foreground_cleaning_ns;
             totals.background_cleaning_ns += die.background_cleaning_ns;
+            totals.retried_reads += die.retried_reads;
+            totals.read_retries += die.read_retries;
+            totals.suspensions += die.suspensions;
         }
         totals
     }

@@ -24,6 +24,7 @@ use crate::die::Dies;
 use crate::host_queues::HostQueues;
 use crate::host_spec::HostSpec;
 use crate::places::Places;
+use crate::read_retry::ReadRetry;
 use crate::spec::{DeviceSpec, FlashSpec, SpecError};
 use crate::stored::{Stored, StoredDevice};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
@@ -228,6 +229,11 @@ impl FlashDevice {
         let layers: Result<Vec<_>, _> = (0..flash.dies()).map(layer).collect();
         let transfer_ns =
             |count: u64| count * SECTOR_BYTES * 1_000_000_000 / spec.host.bytes_per_second;
+        let mut dies =
+            Dies::new(layers?, flash.channels, &part, flash.copy_back, spec.cleaning, spec.suspend);
+        for (die, number) in dies.all.iter_mut().zip(0..) {
+            die.retry = ReadRetry::new(&spec.read_retry, &part, seed, number).map(Box::new);
+        }
         Ok(Self {
             sectors: flash.capacity_bytes / SECTOR_BYTES,
             page_sectors,
@@ -240,7 +246,7 @@ impl FlashDevice {
             places: Places::new(spec.host.executes),
             processors: spec.host.processors.map(Places::new),
             cleaning_times: CleaningTimes::default(),
-            dies: Dies::new(layers?, flash.channels, &part, flash.copy_back, spec.cleaning),
+            dies,
             cache: WriteCache::new(spec.cache.bytes, flash.dies()),
             works_in_idle_time: spec.cache.bytes > 0 || spec.cleaning.background,
             last_ns: 0,
@@ -391,6 +397,7 @@ impl FlashDevice {
         let mut work = [PageWork::default()];
         self.dies.write_measured(die, local, &mut work)?;
         let end = self.dies.program(die, read, &work[0]);
+        self.dies.offer_program(die, &work[0], end.ns);
         self.dies.clean_after_program(die)?;
         self.dies.all[die].fly(&[slot], end.ns);
         Ok(())
@@ -401,7 +408,7 @@ impl FlashDevice {
         let mut work = [PageWork::default()];
         self.dies.read_measured(die, local, &mut work)?;
         self.statistics.read_modify_writes += u64::from(work[0].total.counters.page_reads > 0);
-        Ok(self.dies.read(die, ready, ready, &work[0]))
+        Ok(self.dies.read(die, local, ready, ready, &work[0]))
     }
 
     /// The command crosses the interface, as far as it is about a piece of a page.
@@ -438,10 +445,10 @@ impl FlashDevice {
         let mut last = ready;
         for index in 0..stripe.pages {
             let piece = self.piece(command, index);
-            let (die, _) = self.die_of(piece.page);
+            let (die, local) = self.die_of(piece.page);
             let work = self.work[stripe.position(index as usize)];
             // All dies begin together; the host gets the pages in order.
-            let here = self.dies.read(die, early, ready, &work);
+            let here = self.dies.read(die, local, early, ready, &work);
             last = self.cross(here.or_later(last), piece.sectors());
         }
         Ok(last)
@@ -458,7 +465,7 @@ impl FlashDevice {
         let (die, local) = self.die_of(piece.page);
         let mut work = [PageWork::default()];
         self.dies.read_measured(die, local, &mut work)?;
-        let here = self.dies.read(die, early, ready, &work[0]);
+        let here = self.dies.read(die, local, early, ready, &work[0]);
         Ok(self.cross(here, piece.sectors()))
     }
 
@@ -483,7 +490,7 @@ impl FlashDevice {
             } else {
                 let mut work = [PageWork::default()];
                 self.dies.read_measured(die, local, &mut work)?;
-                self.dies.read(die, early, ready, &work[0])
+                self.dies.read(die, local, early, ready, &work[0])
             };
             last = self.cross(here.or_later(last), piece.sectors());
         }
@@ -615,6 +622,8 @@ impl FlashDevice {
         if end_ns <= from.ns {
             return Ok(from);
         }
+        // The write is done then, so nothing may put it off any more.
+        self.dies.tell_end(die);
         self.catch_up_die(die, end_ns, true)?;
         let cleaning_ns = self.dies.cleaning_between(die, from.ns, end_ns);
         Ok(Moment { ns: end_ns, cleaning_ns: from.cleaning_ns + cleaning_ns })
@@ -632,6 +641,7 @@ impl FlashDevice {
         self.drain_one(die, start_ns)?;
         let end_ns = self.dies.all[die].in_flight.as_ref().map_or(from.ns, |page| page.end_ns);
         self.land(die);
+        self.dies.tell_end(die);
         let cleaning_ns = self.dies.cleaning_between(die, from.ns, end_ns);
         Ok(Moment { ns: end_ns, cleaning_ns: from.cleaning_ns + cleaning_ns })
     }
@@ -653,6 +663,7 @@ impl FlashDevice {
                 self.drain_one(die, start_ns)?;
             }
             self.land(die);
+            self.dies.tell_end(die);
             // A flush that is still being executed has taken pages out of the cache: this one waits for them too.
             let end_ns = self.dies.all[die].drained_ns;
             if end_ns > ready.ns {
@@ -828,6 +839,9 @@ impl BlockDevice for FlashDevice {
         let totals = self.dies.totals();
         let mut statistics = DeviceStatistics {
             host_busy_ns: self.bus.busy_ns(),
+            retried_reads: totals.retried_reads,
+            read_retries: totals.read_retries,
+            suspensions: totals.suspensions,
             die_busy_ns: totals.busy_ns,
             foreground_cleaning_ns: totals.foreground_cleaning_ns,
             background_cleaning_ns: totals.background_cleaning_ns,

@@ -225,6 +225,16 @@ impl Medium {
         self.unplaced -= count as usize;
     }
 
+    /// What takes place after `from_ns` is put off by `later_ns`: it was suspended for so long.
+    pub(crate) fn delay(&mut self, from_ns: u64, later_ns: u64) {
+        for placed in self.pending.iter_mut().rev().take_while(|placed| placed.end_ns > from_ns) {
+            placed.end_ns += later_ns;
+            if placed.begin_ns >= from_ns {
+                placed.begin_ns += later_ns;
+            }
+        }
+    }
+
     /// Changes that no booking of the die has claimed take place at `now_ns`, in no time.
     pub(crate) fn settle(&mut self, now_ns: u64, watch: &mut CutWatch) {
         let busy_ns =

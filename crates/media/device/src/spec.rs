@@ -2,8 +2,10 @@
 //!
 //! Every value of a preset stands beside its source: a test refuses a key without one.
 
+use crate::die::SuspendSpec;
 use crate::disk_spec::DiskSpec;
 use crate::host_spec::HostSpec;
+use crate::read_retry::ReadRetrySpec;
 use crate::rules::first_broken;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +32,12 @@ pub struct DeviceSpec {
     /// How a flash device cleans.
     #[serde(default)]
     pub cleaning: Cleaning,
+    /// Reads that are tried again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_retry: ReadRetrySpec,
+    /// Programs and erases that stop for a read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub suspend: SuspendSpec,
     /// A rotating disk; exclusive with `flash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSpec>,
@@ -142,6 +150,10 @@ fn is_zero(steps: &u32) -> bool {
     *steps == 0
 }
 
+fn is_default<T: Default + PartialEq>(section: &T) -> bool {
+    *section == T::default()
+}
+
 fn yes() -> bool {
     true
 }
@@ -208,6 +220,9 @@ pub enum SpecError {
     },
 }
 
+/// Sections that a device may leave out, and whose keys can be set all the same.
+const OPTIONAL_SECTIONS: &[&str] = &["read_retry", "suspend"];
+
 /// Keys that [`DeviceSpec::set`] takes beside `flash.settings.NAME`.
 const KEYS: &[&str] = &[
     "cache.bytes",
@@ -254,6 +269,15 @@ const KEYS: &[&str] = &[
     "host.weight_low",
     "host.weight_medium",
     "host.write_overhead_ns",
+    "read_retry.decode_ns",
+    "read_retry.decoded_bits",
+    "read_retry.erase_cycles",
+    "read_retry.retention_days",
+    "read_retry.step_percent",
+    "read_retry.steps",
+    "suspend.latency_ns",
+    "suspend.per_operation",
+    "suspend.resume_ns",
 ];
 
 impl DeviceSpec {
@@ -313,6 +337,9 @@ impl DeviceSpec {
         // Changed as a table and parsed again, so that one check covers files and overrides.
         let mut table = toml::Table::try_from(&*self).map_err(|error| wrong(error.to_string()))?;
         let (path, last) = key.rsplit_once('.').expect("every key has a section");
+        if OPTIONAL_SECTIONS.contains(&path) {
+            table.entry(path).or_insert_with(|| toml::Table::new().into());
+        }
         let mut section = &mut table;
         for name in path.split('.') {
             section = match section.get_mut(name) {
@@ -346,6 +373,8 @@ impl DeviceSpec {
         match (&self.flash, &self.disk) {
             (Some(flash), None) => {
                 flash.check()?;
+                self.read_retry.check()?;
+                self.suspend.check()?;
                 self.cleaning.check()
             }
             (None, Some(disk)) => {
@@ -355,6 +384,12 @@ impl DeviceSpec {
                 }
                 if self.cleaning != Cleaning::default() {
                     return Err("cleaning says nothing of a disk: leave it out".into());
+                }
+                if !is_default(&self.read_retry) {
+                    return Err("read_retry says nothing of a disk: leave it out".into());
+                }
+                if !is_default(&self.suspend) {
+                    return Err("suspend says nothing of a disk: leave it out".into());
                 }
                 if self.host.executes != 1 {
                     return Err("host.executes must be 1 for a disk: it has one arm".into());
@@ -576,6 +611,15 @@ mod tests {
             "host.weight_high",
             "host.weight_low",
             "host.weight_medium",
+            "read_retry.decode_ns",
+            "read_retry.decoded_bits",
+            "read_retry.erase_cycles",
+            "read_retry.retention_days",
+            "read_retry.step_percent",
+            "read_retry.steps",
+            "suspend.latency_ns",
+            "suspend.per_operation",
+            "suspend.resume_ns",
         ];
         let mut found: BTreeSet<String> = optional.map(String::from).into();
         for spec in devices() {

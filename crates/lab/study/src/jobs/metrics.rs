@@ -100,6 +100,14 @@ impl JobsOutcome {
         if self.cancelled_bios > 0 {
             metrics.push(Metric::count("cancelled_bios", self.cancelled_bios, "bios"));
         }
+        // Likewise what only some devices do.
+        let rare = [
+            ("device_retried_reads", device.retried_reads, "reads"),
+            ("device_read_retries", device.read_retries, "reads"),
+            ("device_suspensions", device.suspensions, "operations"),
+        ];
+        let done = rare.into_iter().filter(|(_, count, _)| *count > 0);
+        metrics.extend(done.map(|(name, count, unit)| Metric::count(name, count, unit)));
         metrics
     }
 }

@@ -80,7 +80,9 @@ impl FlashDevice {
                 part = (first + 1..end).find(|part| reads(*part)).unwrap_or(end);
                 let extra_ns = work[first].own_extra_read_ns;
                 let count = (part - first) as u64;
-                let here = self.dies.read_parts(die, early, arrived[first], count, extra_ns);
+                let page = local + first as u32;
+                let turn = arrived[first];
+                let here = self.dies.read_parts(die, page, early, turn, count, extra_ns);
                 arrived[first..part].fill(here);
             }
         }
@@ -143,6 +145,7 @@ impl FlashDevice {
         debug_assert!(count > 0, "a die without a page in the cache drains nothing");
         let work = self.dies.write_together(die, &lpns[..count])?;
         let end = self.dies.program(die, begin, &work);
+        self.dies.offer_program(die, &work, end.ns);
         self.dies.clean_after_program(die)?;
         self.dies.all[die].fly(&slots[..count], end.ns);
         Ok(())

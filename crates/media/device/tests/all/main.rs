@@ -6,4 +6,5 @@ mod flash;
 mod parts;
 mod power;
 mod queues;
+mod reads;
 mod support;

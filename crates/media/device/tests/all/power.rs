@@ -275,6 +275,8 @@ const PARTS: (&str, &str) = ("flash.mapping_unit_bytes", "1024");
 /// Where parts of a page are mapped, copies cross the channel.
 const NO_COPY_BACK: (&str, &str) = ("flash.copy_back", "false");
 const AHEAD: (&str, &str) = ("cleaning.steps_per_program", "2");
+/// Reads stop programs of the cache and cleaning.
+const SUSPEND: (&str, &str) = ("suspend.per_operation", "3");
 const BACKGROUND: (&str, &str) = ("cleaning.background", "true");
 
 /// Each layer, with and without a cache, on one die and on several, whole pages and parts of them.
@@ -286,7 +288,8 @@ fn no_cut_leaves_a_version_that_is_not_permitted() {
             vec![("1", &[]), ("4", &[BACKGROUND]), ("2", &[CACHE])];
         if entry.maps_parts {
             shapes.extend([
-                ("1", &[NO_COPY_BACK, PARTS, AHEAD] as &[_]),
+                ("2", &[CACHE, AHEAD, BACKGROUND, SUSPEND] as &[_]),
+                ("1", &[NO_COPY_BACK, PARTS, AHEAD]),
                 ("4", &[NO_COPY_BACK, PARTS, CACHE, BACKGROUND]),
             ]);
         }

@@ -1,0 +1,149 @@
+//! Suspended programs and erases: a read takes a die that is in the middle of one.
+//!
+//! A chip with suspend commands stops a program or an erase within some microseconds, serves reads, and goes on (Wu
+//! and He, FAST 2012). Here an operation is suspended only while nobody knows when it ends: a program of the
+//! write cache, and cleaning ahead of need. A write that was answered by the end of its program, a flush, and cleaning
+//! that a command waits for end when they were said to end. Each operation is suspended so often at most, so that
+//! writes never starve.
+
+use super::{Dies, Moment, record};
+use crate::rules::first_broken;
+use crate::{Activity, ActivityKind};
+use ftl::PageWork;
+use serde::{Deserialize, Serialize};
+
+/// How operations are suspended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SuspendSpec {
+    /// Most suspensions of one operation; 0: nothing is suspended.
+    pub per_operation: u32,
+    /// From the command to suspend until the die takes a read, nanoseconds.
+    pub latency_ns: u64,
+    /// From the end of the read until the operation goes on, nanoseconds.
+    pub resume_ns: u64,
+}
+
+impl SuspendSpec {
+    /// Says in one sentence what is wrong with these numbers, if anything.
+    ///
+    /// # Errors
+    /// A sentence that begins with the key.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let rules = [
+            (self.per_operation <= 1_000, "per_operation must be at most 1000"),
+            (self.latency_ns <= 1_000_000_000, "latency_ns must be at most 1000000000 (1 s)"),
+            (self.resume_ns <= 1_000_000_000, "resume_ns must be at most 1000000000 (1 s)"),
+        ];
+        first_broken("suspend", &rules)
+    }
+}
+
+/// The last operation that a die was given, while nobody knows when it ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suspendable {
+    /// It goes on, or goes on again, from here.
+    start_ns: u64,
+    end_ns: u64,
+    kind: ActivityKind,
+    /// Suspensions that it may still have.
+    left: u32,
+}
+
+/// An operation that a read interrupts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspended {
+    operation: Suspendable,
+    /// What is left of it, nanoseconds.
+    rest_ns: u64,
+}
+
+impl Dies {
+    /// The last operation of the die may be suspended: its end was not told.
+    #[inline]
+    pub(super) fn offer(&mut self, die: usize, start_ns: u64, end_ns: u64, kind: ActivityKind) {
+        let left = self.suspend.per_operation;
+        self.all[die].suspendable =
+            (left > 0).then_some(Suspendable { start_ns, end_ns, kind, left });
+    }
+
+    /// As [`Dies::offer`], of a program of the cache that ends at `end_ns`.
+    #[inline]
+    pub(crate) fn offer_program(&mut self, die: usize, work: &PageWork, end_ns: u64) {
+        // Not before the data are in the die: only the array can be suspended.
+        self.offer(die, end_ns - work.own_program_ns, end_ns, ActivityKind::Program);
+    }
+
+    /// The end of what the die does was told: it stays.
+    #[inline]
+    pub(crate) fn tell_end(&mut self, die: usize) {
+        self.all[die].suspendable = None;
+    }
+
+    /// Suspends what the die does, if a read that is `ready` gains by it. The die takes the read at the moment that is
+    /// returned.
+    #[inline]
+    pub(super) fn suspend(&mut self, die: usize, ready: Moment) -> Option<(Suspended, Moment)> {
+        let operation = self.all[die].suspendable?;
+        let SuspendSpec { latency_ns, resume_ns, .. } = self.suspend;
+        let begins_ns = ready.ns + latency_ns;
+        // It must be under way, and worth it: its last moments are waited for.
+        if operation.left == 0
+            || ready.ns < operation.start_ns
+            || begins_ns + resume_ns >= operation.end_ns
+        {
+            return None;
+        }
+        let state = &mut self.all[die];
+        debug_assert_eq!(
+            state.busy_until_ns, operation.end_ns,
+            "it is the last operation of die {die}"
+        );
+        state.busy_until_ns = begins_ns;
+        if let Some(activity) = &mut self.activity {
+            cut_short(activity, die as u32, operation.end_ns, begins_ns);
+        }
+        let waited_ns = if operation.kind == ActivityKind::Program { 0 } else { latency_ns };
+        let begin = Moment { ns: begins_ns, cleaning_ns: ready.cleaning_ns + waited_ns };
+        Some((Suspended { operation, rest_ns: operation.end_ns - ready.ns }, begin))
+    }
+
+    /// The operation goes on after the read: its end moves.
+    pub(super) fn resume(&mut self, die: usize, suspended: Suspended) {
+        let Suspended { operation, rest_ns } = suspended;
+        let resume_ns = self.suspend.resume_ns;
+        let start_ns = self.all[die].busy_until_ns + resume_ns;
+        let end_ns = start_ns + rest_ns;
+        debug_assert!(end_ns > operation.end_ns, "a suspended operation ends later");
+        let later_ns = end_ns - operation.end_ns;
+        let state = &mut self.all[die];
+        if let Some(medium) = &mut state.medium {
+            medium.delay(operation.end_ns - rest_ns, later_ns);
+        }
+        if let Some(in_flight) = &mut state.in_flight
+            && in_flight.end_ns == operation.end_ns
+        {
+            (in_flight.end_ns, state.drained_ns) = (end_ns, end_ns);
+        }
+        if operation.kind != ActivityKind::Program {
+            state.cleaning_times.add(start_ns, end_ns);
+        }
+        state.suspensions += 1;
+        // The work itself was counted when it was begun; what the die does besides is stopping and going on.
+        state.busy_ns += self.suspend.latency_ns + resume_ns;
+        state.suspendable =
+            Some(Suspendable { start_ns, end_ns, left: operation.left - 1, ..operation });
+        if let Some(activity) = &mut self.activity {
+            record(activity, Activity { die: die as u32, start_ns, end_ns, kind: operation.kind });
+        }
+        self.rest(die, end_ns);
+    }
+}
+
+/// The last interval of a die, which was to end at `end_ns`, ends at `at_ns`.
+fn cut_short(activity: &mut [Activity], die: u32, end_ns: u64, at_ns: u64) {
+    let last = activity.iter_mut().rev().find(|interval| interval.die == die);
+    if let Some(interval) = last.filter(|interval| interval.end_ns == end_ns) {
+        interval.end_ns = at_ns;
+    }
+}
