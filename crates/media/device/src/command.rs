@@ -1,5 +1,6 @@
 //! What a host asks of a device and what it answers.
 
+use crate::slc::SlcStatistics;
 use ftl::FtlError;
 use nand::Counters;
 use thiserror::Error;
@@ -167,6 +168,8 @@ pub struct DeviceFlash {
     pub erase_cycles_max: u32,
     /// Erases of each block since it was made, die by die.
     pub erase_counts: Vec<u32>,
+    /// The same of the blocks of SLC caches, which wear by themselves.
+    pub slc_erase_counts: Vec<u32>,
     /// Tables of the translation layers and the write cache.
     pub ram_bytes: u64,
 }
@@ -212,6 +215,10 @@ pub struct DeviceStatistics {
     pub read_retries: u64,
     /// Programs and erases that stopped for a read.
     pub suspensions: u64,
+    /// Pages that the SLC caches took, folded and found stale.
+    pub slc: SlcStatistics,
+    /// Operations of the SLC caches; [`DeviceStatistics::chip`] has them, too.
+    pub slc_chip: Counters,
     /// Blocks cleaned or merged by the translation layers.
     pub cleaned_blocks: u64,
     /// Operations of all chips; one operation moves a page of every plane of its die.

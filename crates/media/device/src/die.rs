@@ -12,10 +12,12 @@
 //! die are copy-back commands that leave the channel alone, or go over it, as the device says; a
 //! channel is then charged their sum at once, at the beginning.
 
+mod fold;
 mod suspend;
 
 use crate::medium::{CutWatch, Medium};
 use crate::read_retry::ReadRetry;
+use crate::slc::{Slc, SlcSpec, SlcStatistics};
 use crate::spec::{Cleaning, Suspend};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{Activity, ActivityKind};
@@ -141,6 +143,10 @@ pub(crate) struct Die {
     busy_ns: u64,
     foreground_cleaning_ns: u64,
     background_cleaning_ns: u64,
+    /// Its SLC cache, if it has one.
+    pub(crate) slc: Option<Box<Slc>>,
+    /// It was folding last.
+    is_folding: bool,
     /// Draws retries, on a device whose reads may be retried.
     pub(crate) retry: Option<Box<ReadRetry>>,
     /// Reads that were retried, and retries of all of them.
@@ -169,6 +175,22 @@ impl Die {
             medium.record(self.layer.0.as_mut());
         }
     }
+
+    /// After a write to the SLC cache, or an erase of one of its blocks.
+    fn record_slc(&mut self) {
+        if let (Some(medium), Some(slc)) = (&mut self.medium, &mut self.slc) {
+            medium.record_slc(&mut slc.chip);
+            // What a layer does to forget pages, which most do in memory.
+            medium.record(self.layer.0.as_mut());
+        }
+    }
+
+    /// After the layer was given pages of the SLC cache.
+    fn record_fold(&mut self) {
+        if let Some(medium) = &mut self.medium {
+            medium.record_fold(self.layer.0.as_mut());
+        }
+    }
 }
 
 /// What all dies did, nanoseconds summed over them.
@@ -191,6 +213,7 @@ pub(crate) struct Dies {
     times: Times,
     cleaning: Cleaning,
     suspend: SuspendSpec,
+    slc: SlcSpec,
     activity: Option<Vec<Activity>>,
     /// Nothing asks about times before this one.
     horizon_ns: u64,
@@ -213,6 +236,7 @@ impl Dies {
         copy_back: bool,
         cleaning: Cleaning,
         suspend: SuspendSpec,
+        slc: SlcSpec,
     ) -> Self {
         let die = |(layer, number): (Box<dyn Ftl>, u32)| Die {
             layer: Layer(layer),
@@ -227,6 +251,8 @@ impl Dies {
             busy_ns: 0,
             foreground_cleaning_ns: 0,
             background_cleaning_ns: 0,
+            slc: None,
+            is_folding: false,
             retry: None,
             retried_reads: 0,
             read_retries: 0,
@@ -240,6 +266,7 @@ impl Dies {
             times: Times::new(part, copy_back),
             cleaning,
             suspend,
+            slc,
             activity: None,
             horizon_ns: 0,
             cut_watch: CutWatch::default(),
@@ -368,6 +395,24 @@ impl Dies {
         self.read_and_retry(die, local, start, turn, array_ns, transfer_ns)
     }
 
+    /// A read that needs no retry: it may suspend what the die does.
+    fn read_first(
+        &mut self,
+        die: usize,
+        ready: Moment,
+        turn: Moment,
+        array_ns: u64,
+        transfer_ns: u64,
+    ) -> Moment {
+        if let Some((suspended, start)) = self.suspend(die, ready) {
+            let end = self.read_out(die, start, turn, array_ns, transfer_ns);
+            self.resume(die, suspended);
+            return end;
+        }
+        let start = self.wait(die, ready);
+        self.read_out(die, start, turn, array_ns, transfer_ns)
+    }
+
     /// Reads a page of the host, again if the first decode does not correct it.
     #[inline]
     fn read_and_retry(
@@ -468,23 +513,7 @@ impl Dies {
 
     /// Books cleaning from `start_ns` on; returns its end.
     fn clean(&mut self, die: usize, start_ns: u64, work: Work, kind: ActivityKind) -> u64 {
-        let cost = self.times.cost(work);
-        // The sum of the transfers at the beginning, although copies would spread them.
-        let begun_ns = self.book_channel(die, start_ns, cost.transfer_ns);
-        let end_ns = begun_ns + cost.transfer_ns + cost.array_ns;
-        self.place(die, changes(work), start_ns, end_ns);
-        self.occupy(die, start_ns, end_ns, cost.transfer_ns + cost.array_ns, kind);
-        let die = &mut self.all[die];
-        // No question concerns times before the horizon, so the list stays short.
-        die.cleaning_times.forget_before(self.horizon_ns);
-        die.cleaning_times.add(start_ns, end_ns);
-        let sum = if kind == ActivityKind::ForegroundCleaning {
-            &mut die.foreground_cleaning_ns
-        } else {
-            &mut die.background_cleaning_ns
-        };
-        *sum += cost.transfer_ns + cost.array_ns;
-        end_ns
+        self.clean_for(die, start_ns, self.times.cost(work), changes(work), kind)
     }
 
     /// Books the channel of the die from `earliest_ns` on; returns when its use begins.
@@ -534,13 +563,19 @@ impl Dies {
         let die = &mut self.all[die];
         die.busy_until_ns = end_ns;
         die.clean_from_ns = end_ns + idle_before_ns;
+        die.is_folding = false;
     }
 
     /// Time at which cleaning between commands would take its next step; never, if it has none.
     #[inline]
     pub(crate) fn next_cleaning_ns(&self, die: usize) -> u64 {
         let state = &self.all[die];
-        if self.cleaning.background && state.may_clean { state.clean_from_ns } else { u64::MAX }
+        let clean_ns = if self.cleaning.background && state.may_clean {
+            state.clean_from_ns
+        } else {
+            u64::MAX
+        };
+        if state.slc.is_none() { clean_ns } else { clean_ns.min(self.next_fold_ns(die)) }
     }
 
     /// True if a page of the cache is being programmed, or cleaning begins or goes on before `until_ns`.
@@ -558,6 +593,15 @@ impl Dies {
         let whole_blocks = self.cleaning.suspend == Suspend::Block;
         // A block that was begun is finished where cleaning cannot be suspended within it.
         while self.next_cleaning_ns(die) < until_ns || (whole_blocks && self.all[die].in_block) {
+            let fold_ns = self.next_fold_ns(die);
+            // Folding before cleaning: a burst of the host finds room again.
+            if fold_ns < until_ns && fold_ns <= self.next_cleaning_ns(die) {
+                let kind = ActivityKind::BackgroundCleaning;
+                let end_ns = self.fold_step(die, fold_ns, kind)?;
+                self.offer(die, fold_ns, end_ns, kind);
+                self.all[die].is_folding = true;
+                continue;
+            }
             let start_ns = self.all[die].clean_from_ns;
             debug_assert!(
                 start_ns >= self.horizon_ns || !self.cleaning.takes_time,
@@ -667,6 +711,9 @@ impl Dies {
         self.horizon_ns = 0;
         for die in &mut self.all {
             (die.busy_until_ns, die.drained_ns) = (0, 0);
+            if let Some(slc) = &mut die.slc {
+                slc.statistics = SlcStatistics::default();
+            }
             die.clean_from_ns = self.cleaning.idle_before_ns;
             die.may_clean = true;
             die.cleaning_times = CleaningTimes::default();

@@ -25,6 +25,7 @@ use crate::host_queues::HostQueues;
 use crate::host_spec::HostSpec;
 use crate::places::Places;
 use crate::read_retry::ReadRetry;
+use crate::slc::Slc;
 use crate::spec::{DeviceSpec, FlashSpec, SpecError};
 use crate::stored::{Stored, StoredDevice};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
@@ -190,6 +191,9 @@ impl FlashDevice {
         if let Some(bus) = &flash.bus {
             (part.timing.bus, part.timing.transfer_ps_per_byte) = (Some(bus.clone()), None);
         }
+        let planes = part.geometry.planes;
+        // Blocks of a static SLC cache hold nothing else.
+        part.geometry.blocks = part.geometry.blocks.saturating_sub(spec.slc.blocks_per_die);
         let part = join_planes(&part);
         part.check()
             .map_err(|sentence| format!("flash.part with all planes joined: {sentence}"))?;
@@ -229,9 +233,17 @@ impl FlashDevice {
         let layers: Result<Vec<_>, _> = (0..flash.dies()).map(layer).collect();
         let transfer_ns =
             |count: u64| count * SECTOR_BYTES * 1_000_000_000 / spec.host.bytes_per_second;
-        let mut dies =
-            Dies::new(layers?, flash.channels, &part, flash.copy_back, spec.cleaning, spec.suspend);
+        let mut dies = Dies::new(
+            layers?,
+            flash.channels,
+            &part,
+            flash.copy_back,
+            spec.cleaning,
+            spec.suspend,
+            spec.slc,
+        );
         for (die, number) in dies.all.iter_mut().zip(0..) {
+            die.slc = Slc::new(&spec.slc, &part, planes).map(Box::new);
             die.retry = ReadRetry::new(&spec.read_retry, &part, seed, number).map(Box::new);
         }
         Ok(Self {
@@ -248,7 +260,9 @@ impl FlashDevice {
             cleaning_times: CleaningTimes::default(),
             dies,
             cache: WriteCache::new(spec.cache.bytes, flash.dies()),
-            works_in_idle_time: spec.cache.bytes > 0 || spec.cleaning.background,
+            works_in_idle_time: spec.cache.bytes > 0
+                || spec.cleaning.background
+                || spec.slc.fold_idle_ns > 0,
             last_ns: 0,
             caught_up_ns: 0,
             statistics: DeviceStatistics::default(),
@@ -394,17 +408,26 @@ impl FlashDevice {
         // A page of which the host wrote a part is read before it is programmed.
         let is_whole = first.written == sectors(0, self.page_sectors);
         let read = if is_whole { start } else { self.read_rest(die, local, start)? };
-        let mut work = [PageWork::default()];
-        self.dies.write_measured(die, local, &mut work)?;
-        let end = self.dies.program(die, read, &work[0]);
-        self.dies.offer_program(die, &work[0], end.ns);
-        self.dies.clean_after_program(die)?;
+        let end = if let Some(end) = self.dies.write_slc(die, &[local], read)? {
+            end
+        } else {
+            let mut work = [PageWork::default()];
+            self.dies.write_measured(die, local, &mut work)?;
+            let end = self.dies.program(die, read, &work[0]);
+            self.dies.offer_program(die, &work[0], end.ns);
+            self.dies.clean_after_program(die)?;
+            end
+        };
         self.dies.all[die].fly(&[slot], end.ns);
         Ok(())
     }
 
     /// Reads a page that is about to be replaced in part.
     fn read_rest(&mut self, die: usize, local: u32, ready: Moment) -> Result<Moment, FtlError> {
+        if self.dies.is_in_slc(die, local) {
+            self.statistics.read_modify_writes += 1;
+            return Ok(self.dies.read_slc(die, local, ready, ready, 1));
+        }
         let mut work = [PageWork::default()];
         self.dies.read_measured(die, local, &mut work)?;
         self.statistics.read_modify_writes += u64::from(work[0].total.counters.page_reads > 0);
@@ -427,8 +450,8 @@ impl FlashDevice {
         ready: Moment,
         cached: &mut u32,
     ) -> Result<Moment, FtlError> {
-        // With an empty cache each layer is asked for all its pages at once.
-        if !self.cache.is_empty() {
+        // With empty caches each layer is asked for all its pages at once.
+        if !self.cache.is_empty() || self.dies.has_slc() {
             return self.read_past_cache(command, early, ready, cached);
         }
         let piece = self.piece(command, 0);
@@ -487,6 +510,8 @@ impl FlashDevice {
             self.statistics.cache_read_sectors += u64::from(held.count_ones());
             let here = if held == wanted {
                 ready
+            } else if self.dies.is_in_slc(die, local) {
+                self.dies.read_slc(die, local, early, ready, 1)
             } else {
                 let mut work = [PageWork::default()];
                 self.dies.read_measured(die, local, &mut work)?;
@@ -510,12 +535,22 @@ impl FlashDevice {
         let held = self.cache_withdraw(die, piece.page);
         let is_whole = sectors(piece.first, piece.end) | held == sectors(0, self.page_sectors);
         let rest = if is_whole { ready } else { self.read_rest(die, local, ready)? };
+        let arrived = self.cross(ready, piece.sectors());
+        let end = self.write_now(die, local, arrived.or_later(rest))?;
+        Ok(ready.or_later(end))
+    }
+
+    /// The die programs a page whose data have arrived: to its SLC cache if it has one with room.
+    #[inline]
+    fn write_now(&mut self, die: usize, local: u32, ready: Moment) -> Result<Moment, FtlError> {
+        if let Some(end) = self.dies.write_slc(die, &[local], ready)? {
+            return Ok(end);
+        }
         let mut work = [PageWork::default()];
         self.dies.write_measured(die, local, &mut work)?;
-        let arrived = self.cross(ready, piece.sectors());
-        let end = self.dies.program(die, arrived.or_later(rest), &work[0]);
+        let end = self.dies.program(die, ready, &work[0]);
         self.dies.clean_after_program(die)?;
-        Ok(ready.or_later(end))
+        Ok(end)
     }
 
     /// Sectors go to the dies; done when the last page is programmed.
@@ -547,7 +582,8 @@ impl FlashDevice {
             let (die, _) = self.die_of(piece.page);
             self.cache_withdraw(die, piece.page);
         }
-        for column in 0..stripe.width() {
+        let has_slc = self.dies.has_slc();
+        for column in (0..stripe.width()).filter(|_| !has_slc) {
             let offset = stripe.offset(column);
             let work = &mut self.work[offset..offset + stripe.depth(column)];
             self.dies.write_measured(stripe.die(column), stripe.first_page(column), work)?;
@@ -555,7 +591,7 @@ impl FlashDevice {
         let (mut arrived, mut done) = (ready, ready);
         for index in 0..stripe.pages {
             let piece = self.piece(command, index);
-            let (die, _) = self.die_of(piece.page);
+            let (die, local) = self.die_of(piece.page);
             // Data arrive page by page, whatever the dies do.
             arrived = self.cross(arrived, piece.sectors());
             let rest = match index {
@@ -563,9 +599,16 @@ impl FlashDevice {
                 index if index == last_index => read[1],
                 _ => ready,
             };
-            let work = self.work[stripe.position(index as usize)];
-            let end = self.dies.program(die, arrived.or_later(rest), &work);
-            self.dies.clean_after_program(die)?;
+            let ready = arrived.or_later(rest);
+            // With an SLC cache the layer is asked page by page, if at all.
+            let end = if has_slc {
+                self.write_now(die, local, ready)?
+            } else {
+                let work = self.work[stripe.position(index as usize)];
+                let end = self.dies.program(die, ready, &work);
+                self.dies.clean_after_program(die)?;
+                end
+            };
             done = done.or_later(end);
         }
         Ok(done)
@@ -687,6 +730,12 @@ impl FlashDevice {
             return Ok(ready);
         }
         self.forget(first..end_page);
+        if self.dies.has_slc() {
+            for page in first..end_page {
+                let (die, local) = self.die_of(page);
+                self.dies.forget_slc(die, local);
+            }
+        }
         if self.parts_shift > 0 {
             return self.discard_parts(first..end_page, ready);
         }
@@ -853,6 +902,13 @@ impl BlockDevice for FlashDevice {
                 merges.cleaned + merges.full + merges.partial + merges.switch;
             statistics.chip += layer.flash().chip().counters();
         }
+        for slc in self.dies.all.iter().filter_map(|die| die.slc.as_ref()) {
+            statistics.slc.written_pages += slc.statistics.written_pages;
+            statistics.slc.folded_pages += slc.statistics.folded_pages;
+            statistics.slc.stale_pages += slc.statistics.stale_pages;
+            statistics.slc_chip += slc.chip.counters();
+        }
+        statistics.chip += statistics.slc_chip;
         statistics
     }
 
@@ -861,12 +917,14 @@ impl BlockDevice for FlashDevice {
         let geometry = chip.geometry();
         let page_bytes = geometry.program_bytes();
         let erase_counts = self.layers().flat_map(|layer| layer.flash().chip().erase_counts());
+        let slc = self.dies.all.iter().filter_map(|die| die.slc.as_ref());
         let tables_bytes: u64 = self.layers().map(Ftl::ram_bytes).sum();
         Some(DeviceFlash {
             page_bytes,
             block_bytes: geometry.block_bytes(),
             erase_cycles_max: chip.errors().erase_cycles_max,
             erase_counts: erase_counts.copied().collect(),
+            slc_erase_counts: slc.flat_map(|slc| slc.erase_counts()).copied().collect(),
             ram_bytes: tables_bytes + self.cache.capacity_bytes(),
         })
     }

@@ -10,6 +10,7 @@
 //! that belongs to the write (until then a rebuild may undo it). A still older version is never what a layer may
 //! answer; where one does, the page is [`Content::Gone`] and reads fail.
 
+use crate::slc::Slc;
 use ftl::{Ftl, FtlError, Work};
 use nand::{Chip, CutPoint, LowerPages, MediumChange, NandError, PageAddress, Role, Timing};
 use rustc_hash::FxHashMap;
@@ -48,6 +49,8 @@ struct Placed {
     change: MediumChange,
     /// Of a program: the versions of data that came from the host, page by page.
     from_host: Vec<Option<Version>>,
+    /// It is a change of the chip of the SLC cache, not of the layer's.
+    is_slc: bool,
     /// Number of the layer's call that it belongs to.
     call: u64,
     begin_ns: u64,
@@ -68,9 +71,11 @@ pub enum TornOperation {
 /// The chip of a die as it is in simulated time, and the bytes of the die's pages.
 #[derive(Clone, Debug)]
 pub(crate) struct Medium {
-    chip: Chip,
-    /// Versions of the programmed pages of each block; none of a block that no write of the host has reached.
-    versions: Vec<Option<Box<[u64]>>>,
+    layer: Follower,
+    /// The blocks of the SLC cache, if there is one.
+    slc: Option<Follower>,
+    /// The newest version of each page that was written to the SLC cache: what folding moves.
+    in_slc: FxHashMap<u32, Version>,
     /// Changes that are not over yet, in the order in which they take place.
     pending: VecDeque<Placed>,
     /// So many of them, the last ones, have no time yet.
@@ -91,21 +96,72 @@ pub(crate) struct Medium {
     scratch: Vec<MediumChange>,
 }
 
+/// A chip that follows another one in simulated time.
+#[derive(Clone, Debug)]
+struct Follower {
+    chip: Chip,
+    /// Versions of the programmed pages of each block; none of a block that no write of the host has reached.
+    versions: Vec<Option<Box<[u64]>>>,
+}
+
+impl Follower {
+    /// Follows a chip, which records its changes from now on.
+    fn new(leader: &mut Chip) -> Self {
+        // A torn upper page takes no lower page with it that was acknowledged.
+        leader.set_lower_pages(LowerPages::BackedUp);
+        let chip = leader.clone();
+        leader.record_changes();
+        Self { versions: vec![None; chip.geometry().blocks as usize], chip }
+    }
+
+    fn version_at(&self, at: PageAddress) -> u64 {
+        self.versions[at.block as usize].as_ref().map_or(0, |pages| pages[at.page as usize])
+    }
+
+    fn set_versions(&mut self, to: PageAddress, numbers: &[u64]) {
+        let block = &mut self.versions[to.block as usize];
+        // A block that holds nothing of the host needs no list.
+        if block.is_none() && numbers.iter().all(|number| *number == 0) {
+            return;
+        }
+        let pages = self.chip.geometry().pages_per_block as usize;
+        let block = block.get_or_insert_with(|| vec![0; pages].into());
+        block[to.page as usize..to.page as usize + numbers.len()].copy_from_slice(numbers);
+    }
+
+    /// A chip for the leader to go on with after a power cut. Reads were no changes: they are counted there alone.
+    fn lead_again(&mut self, leader: &Chip) -> Chip {
+        self.chip.adopt_reads(leader);
+        let mut chip = self.chip.clone();
+        chip.record_changes();
+        chip
+    }
+
+    fn digest(&self, hash: &mut blake3::Hasher) {
+        for block in 0..self.chip.geometry().blocks {
+            hash.update(&self.chip.erase_cycles(block).to_le_bytes());
+            for page in 0..self.chip.next_page(block) {
+                let tag = self.chip.peek(PageAddress::new(block, page));
+                hash.update(&tag.lpn().to_le_bytes());
+                hash.update(&tag.sequence().to_le_bytes());
+            }
+        }
+    }
+}
+
 /// True if what a page of this role holds came from the host or was copied from such a page.
 fn is_data(role: Role) -> bool {
     matches!(role, Role::Data | Role::Log | Role::SequentialLog)
 }
 
 impl Medium {
-    /// The medium under a layer, whose chip records its changes from now on. What it holds reads as zeros.
-    pub(crate) fn new(layer: &mut dyn Ftl) -> Self {
-        let chip = layer.flash_mut().chip_mut();
-        chip.set_lower_pages(LowerPages::BackedUp);
-        let medium = chip.clone();
-        chip.record_changes();
-        let blocks = chip.geometry().blocks as usize;
+    /// The medium under a layer and its SLC cache, whose chips record their changes from now on. What it holds reads
+    /// as zeros.
+    pub(crate) fn new(layer: &mut dyn Ftl, slc: Option<&mut Slc>) -> Self {
+        let layer = Follower::new(layer.flash_mut().chip_mut());
         Self {
-            versions: vec![None; blocks],
+            slc: slc.map(|slc| Follower::new(&mut slc.chip)),
+            in_slc: FxHashMap::default(),
             pending: VecDeque::new(),
             unplaced: 0,
             host: FxHashMap::default(),
@@ -115,9 +171,9 @@ impl Medium {
             replaced: Vec::new(),
             given_up: FxHashMap::default(),
             last_version: 0,
-            page_bytes: chip.geometry().page_data_bytes as usize,
+            page_bytes: layer.chip.geometry().page_data_bytes as usize,
             scratch: Vec::new(),
-            chip: medium,
+            layer,
         }
     }
 
@@ -170,23 +226,58 @@ impl Medium {
     /// Takes over what the layer has done to its chip since the last call. Data that it programmed are those that
     /// the host has written last.
     pub(crate) fn record(&mut self, layer: &mut dyn Ftl) {
-        layer.flash_mut().chip_mut().take_changes(&mut self.scratch);
+        let mut changes = std::mem::take(&mut self.scratch);
+        layer.flash_mut().chip_mut().take_changes(&mut changes);
         self.calls += 1;
-        for change in self.scratch.drain(..) {
-            let from_host = match &change {
-                MediumChange::Program { units, .. } => units
-                    .iter()
-                    .map(|unit| {
-                        let is_fresh = unit.from.is_none() && is_data(unit.tag.role());
-                        is_fresh
-                            .then(|| self.host.get(&unit.tag.lpn()).cloned().unwrap_or_default())
-                    })
-                    .collect(),
-                _ => Vec::new(),
-            };
-            let call = self.calls;
-            self.pending.push_back(Placed { change, from_host, call, begin_ns: 0, end_ns: 0 });
-            self.unplaced += 1;
+        for change in changes.drain(..) {
+            let from_host = fresh_pages(&change, |lpn| self.host.get(&lpn));
+            self.add(change, from_host, false);
+        }
+        self.scratch = changes;
+    }
+
+    /// As [`Medium::record`], where the data are pages of the SLC cache.
+    pub(crate) fn record_fold(&mut self, layer: &mut dyn Ftl) {
+        let mut changes = std::mem::take(&mut self.scratch);
+        layer.flash_mut().chip_mut().take_changes(&mut changes);
+        self.calls += 1;
+        for change in changes.drain(..) {
+            // Not what the host has written last: that may wait in the write cache.
+            let from_slc = fresh_pages(&change, |lpn| self.in_slc.get(&lpn));
+            self.add(change, from_slc, false);
+        }
+        self.scratch = changes;
+    }
+
+    /// Takes over what was done to the chip of the SLC cache since the last call.
+    pub(crate) fn record_slc(&mut self, chip: &mut Chip) {
+        let mut changes = std::mem::take(&mut self.scratch);
+        chip.take_changes(&mut changes);
+        self.calls += 1;
+        for change in changes.drain(..) {
+            let from_host = fresh_pages(&change, |lpn| self.host.get(&lpn));
+            if let MediumChange::Program { units, .. } = &change {
+                for (unit, version) in units.iter().zip(&from_host) {
+                    if let Some(version) = version {
+                        self.in_slc.insert(unit.tag.lpn(), version.clone());
+                    }
+                }
+            }
+            self.add(change, from_host, true);
+        }
+        self.scratch = changes;
+    }
+
+    fn add(&mut self, change: MediumChange, from_host: Vec<Option<Version>>, is_slc: bool) {
+        let call = self.calls;
+        self.pending.push_back(Placed { change, from_host, is_slc, call, begin_ns: 0, end_ns: 0 });
+        self.unplaced += 1;
+    }
+
+    fn follower(&mut self, is_slc: bool) -> &mut Follower {
+        match &mut self.slc {
+            Some(slc) if is_slc => slc,
+            _ => &mut self.layer,
         }
     }
 
@@ -200,13 +291,19 @@ impl Medium {
             first == 0 || self.pending[first - 1].end_ns <= begin_ns,
             "a die does one thing at a time"
         );
-        let timing = self.chip.timing();
-        let array_ns = |placed: &Placed| match &placed.change {
-            MediumChange::Program { to, .. } => {
-                program_ns(timing, self.chip.word_line_position(to.page))
+        let array_ns = |placed: &Placed| {
+            let follower = match &self.slc {
+                Some(slc) if placed.is_slc => slc,
+                _ => &self.layer,
+            };
+            let timing = follower.chip.timing();
+            match &placed.change {
+                MediumChange::Program { to, .. } => {
+                    program_ns(timing, follower.chip.word_line_position(to.page))
+                }
+                MediumChange::Mark { .. } | MediumChange::Bad { .. } => timing.program_ns[0],
+                MediumChange::Erase { .. } => timing.erase_ns,
             }
-            MediumChange::Mark { .. } | MediumChange::Bad { .. } => timing.program_ns[0],
-            MediumChange::Erase { .. } => timing.erase_ns,
         };
         let times: Vec<u64> = self.pending.range(changes.clone()).map(array_ns).collect();
         let total_ns: u64 = times.iter().sum();
@@ -257,7 +354,7 @@ impl Medium {
             let Some(placed) = self.pending.pop_front_if(|placed| placed.end_ns <= now_ns) else {
                 break;
             };
-            let done = self.chip.carry_out(&placed.change);
+            let done = self.follower(placed.is_slc).chip.carry_out(&placed.change);
             debug_assert_eq!(done, Ok(()), "what the layer's chip took, the medium takes");
             self.follow(&placed);
         }
@@ -282,25 +379,26 @@ impl Medium {
     }
 
     fn follow_pages(&mut self, placed: &Placed) {
+        let follower = self.follower(placed.is_slc);
         match &placed.change {
             MediumChange::Program { to, units } => {
                 let numbers: Vec<u64> = units
                     .iter()
                     .zip(&placed.from_host)
                     .map(|(unit, from_host)| match (unit.from, from_host) {
-                        (Some(from), _) => self.version_at(from),
+                        (Some(from), _) => follower.version_at(from),
                         (None, Some(version)) => version.number,
                         (None, None) => 0,
                     })
                     .collect();
-                self.set_versions(*to, &numbers);
+                follower.set_versions(*to, &numbers);
                 for (unit, version) in units.iter().zip(&placed.from_host) {
                     if let Some(version) = version {
                         self.replace(unit.tag.lpn(), version.clone());
                     }
                 }
             }
-            MediumChange::Erase { block } => self.versions[*block as usize] = None,
+            MediumChange::Erase { block } => follower.versions[*block as usize] = None,
             MediumChange::Mark { .. } | MediumChange::Bad { .. } => {}
         }
     }
@@ -314,21 +412,6 @@ impl Medium {
         self.replaced.push(lpn);
     }
 
-    fn version_at(&self, at: PageAddress) -> u64 {
-        self.versions[at.block as usize].as_ref().map_or(0, |pages| pages[at.page as usize])
-    }
-
-    fn set_versions(&mut self, to: PageAddress, numbers: &[u64]) {
-        let block = &mut self.versions[to.block as usize];
-        // A block that holds nothing of the host needs no list.
-        if block.is_none() && numbers.iter().all(|number| *number == 0) {
-            return;
-        }
-        let pages = self.chip.geometry().pages_per_block as usize;
-        let block = block.get_or_insert_with(|| vec![0; pages].into());
-        block[to.page as usize..to.page as usize + numbers.len()].copy_from_slice(numbers);
-    }
-
     /// The supply fails at `at_ns`: what is over has happened, what is under way is torn, all else never happens.
     pub(crate) fn cut_power(&mut self, at_ns: u64) -> Option<TornOperation> {
         debug_assert_eq!(self.unplaced, 0, "every change has its time");
@@ -336,10 +419,11 @@ impl Medium {
         let torn = self.pending.pop_front().filter(|placed| placed.begin_ns < at_ns);
         self.pending.clear();
         let placed = torn?;
-        self.chip.cut_power_after(0, CutPoint::Inside);
-        let done = self.chip.carry_out(&placed.change);
+        let chip = &mut self.follower(placed.is_slc).chip;
+        chip.cut_power_after(0, CutPoint::Inside);
+        let done = chip.carry_out(&placed.change);
         debug_assert_eq!(done, Err(NandError::PowerLost), "the operation is torn");
-        self.chip.power_on();
+        chip.power_on();
         Some(match placed.change {
             MediumChange::Program { to, .. } => TornOperation::Program(to),
             MediumChange::Mark { at, .. } => TornOperation::Mark(at),
@@ -348,32 +432,44 @@ impl Medium {
         })
     }
 
-    /// The layer begins anew from what the medium has; the host reads what it finds there. Returns the work.
+    /// The layer and the SLC cache begin anew from what the medium has; the host reads what it finds there. Returns the
+    /// work of both.
     ///
-    /// With `cut_after`, the supply fails again after so many operations of the rebuild, in the middle of the next one.
+    /// With `cut_after`, the supply fails again after so many operations of the layer's rebuild, in the middle of the
+    /// next one.
     ///
     /// # Errors
     /// As [`Ftl::rebuild`]; after a power loss the medium has what was done by then, and the call can be made again.
     pub(crate) fn rebuild(
         &mut self,
         layer: &mut dyn Ftl,
+        slc: Option<&mut Slc>,
         cut_after: Option<u64>,
     ) -> Result<Work, FtlError> {
-        self.chip.adopt_reads(layer.flash().chip());
-        let mut chip = self.chip.clone();
-        chip.record_changes();
+        let mut chip = self.layer.lead_again(layer.flash().chip());
         if let Some(operations) = cut_after {
             chip.cut_power_after(operations, CutPoint::Inside);
         }
         let before = Work::of(&chip);
         *layer.flash_mut().chip_mut() = chip;
-        let rebuilt = layer.rebuild();
+        let mut rebuilt = layer.rebuild();
+        let (mut slc, mut slc_work) = (slc, Work::default());
+        if let (Some(slc), Some(follower)) = (&mut slc, &mut self.slc) {
+            slc.chip = follower.lead_again(&slc.chip);
+        }
+        if let Some(slc) = &mut slc
+            && rebuilt.is_ok()
+        {
+            let slc_before = Work::of(&slc.chip);
+            rebuilt = slc.rebuild(layer);
+            slc_work = Work::of(&slc.chip) - slc_before;
+        }
         // What the rebuild programs and erases is over when the device answers again.
         self.record(layer);
         self.settle(0, &mut CutWatch::default());
         // The versions before the torn call are looked for below, so they are kept.
         while let Some(placed) = self.pending.pop_front() {
-            let done = self.chip.carry_out(&placed.change);
+            let done = self.follower(placed.is_slc).chip.carry_out(&placed.change);
             debug_assert_eq!(done, Ok(()), "what the layer's chip took, the medium takes");
             self.follow_pages(&placed);
         }
@@ -381,22 +477,27 @@ impl Medium {
         chip.power_on();
         if rebuilt.is_err() {
             // With the torn operation, which is no change that could be carried out again.
-            self.chip = chip.clone();
-            self.chip.stop_changes();
+            self.layer.chip = chip.clone();
+            self.layer.chip.stop_changes();
         }
         rebuilt?;
-        let work = Work::of(layer.flash().chip()) - before;
-        self.look_up(layer);
+        let mut work = Work::of(layer.flash().chip()) - before;
+        work.counters.spare_reads += slc_work.counters.spare_reads;
+        self.look_up(layer, slc.as_deref());
         Ok(work)
     }
 
     /// The host reads what the layer leads to.
-    fn look_up(&mut self, layer: &dyn Ftl) {
+    fn look_up(&mut self, layer: &dyn Ftl, slc: Option<&Slc>) {
         let mut durable = std::mem::take(&mut self.durable);
         let found = |(lpn, durable): (&u32, &mut Durable)| {
-            let at = layer.locate(*lpn)?;
-            let at = PageAddress::new(layer.flash().physical_block(at.block), at.page);
-            let number = self.version_at(at);
+            let number = if let Some(at) = slc.and_then(|slc| slc.place(*lpn)) {
+                self.slc.as_ref()?.version_at(at)
+            } else {
+                let at = layer.locate(*lpn)?;
+                let block = layer.flash().physical_block(at.block);
+                self.layer.version_at(PageAddress::new(block, at.page))
+            };
             let held = [Some(&durable.newest), durable.before.as_ref()];
             let is_given_up =
                 self.given_up.get(lpn).is_some_and(|last| *last >= durable.newest.number);
@@ -411,20 +512,18 @@ impl Medium {
         };
         self.host = durable.iter_mut().filter_map(found).collect();
         self.durable = durable;
+        let is_in_slc = |lpn: &u32| slc.is_some_and(|slc| slc.place(*lpn).is_some());
+        let kept = self.host.iter().filter(|(lpn, _)| is_in_slc(lpn));
+        self.in_slc = kept.map(|(lpn, version)| (*lpn, version.clone())).collect();
         self.replaced.clear();
     }
 
     /// Adds everything that a later run could tell apart to a digest: tags, versions and bytes.
     pub(crate) fn digest(&self, hash: &mut blake3::Hasher) {
         debug_assert!(self.pending.is_empty(), "the medium has caught up");
-        let geometry = self.chip.geometry();
-        for block in 0..geometry.blocks {
-            hash.update(&self.chip.erase_cycles(block).to_le_bytes());
-            for page in 0..self.chip.next_page(block) {
-                let tag = self.chip.peek(PageAddress::new(block, page));
-                hash.update(&tag.lpn().to_le_bytes());
-                hash.update(&tag.sequence().to_le_bytes());
-            }
+        self.layer.digest(hash);
+        if let Some(slc) = &self.slc {
+            slc.digest(hash);
         }
         let mut pages: Vec<_> = self.host.iter().collect();
         pages.sort_unstable_by_key(|(lpn, _)| **lpn);
@@ -437,6 +536,19 @@ impl Medium {
             };
         }
     }
+}
+
+/// Of a program, the versions of the pages that are no copies and hold data.
+fn fresh_pages<'a>(
+    change: &MediumChange,
+    version_of: impl Fn(u32) -> Option<&'a Version>,
+) -> Vec<Option<Version>> {
+    let MediumChange::Program { units, .. } = change else { return Vec::new() };
+    let version = |unit: &nand::Unit| {
+        let is_fresh = unit.from.is_none() && is_data(unit.tag.role());
+        is_fresh.then(|| version_of(unit.tag.lpn()).cloned().unwrap_or_default())
+    };
+    units.iter().map(version).collect()
 }
 
 /// Array time of a program, by the position of its page in the word line.

@@ -7,6 +7,7 @@ use crate::disk_spec::DiskSpec;
 use crate::host_spec::HostSpec;
 use crate::read_retry::ReadRetrySpec;
 use crate::rules::first_broken;
+use crate::slc::SlcSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,6 +39,9 @@ pub struct DeviceSpec {
     /// Programs and erases that stop for a read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: SuspendSpec,
+    /// The SLC cache.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub slc: SlcSpec,
     /// A rotating disk; exclusive with `flash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSpec>,
@@ -221,7 +225,7 @@ pub enum SpecError {
 }
 
 /// Sections that a device may leave out, and whose keys can be set all the same.
-const OPTIONAL_SECTIONS: &[&str] = &["read_retry", "suspend"];
+const OPTIONAL_SECTIONS: &[&str] = &["read_retry", "slc", "suspend"];
 
 /// Keys that [`DeviceSpec::set`] takes beside `flash.settings.NAME`.
 const KEYS: &[&str] = &[
@@ -275,6 +279,13 @@ const KEYS: &[&str] = &[
     "read_retry.retention_days",
     "read_retry.step_percent",
     "read_retry.steps",
+    "slc.blocks_per_die",
+    "slc.dynamic_blocks_per_die",
+    "slc.erase_ns",
+    "slc.fold_idle_ns",
+    "slc.program_ns",
+    "slc.read_ns",
+    "slc.when_full",
     "suspend.latency_ns",
     "suspend.per_operation",
     "suspend.resume_ns",
@@ -375,6 +386,7 @@ impl DeviceSpec {
                 flash.check()?;
                 self.read_retry.check()?;
                 self.suspend.check()?;
+                self.slc.check()?;
                 self.cleaning.check()
             }
             (None, Some(disk)) => {
@@ -387,6 +399,9 @@ impl DeviceSpec {
                 }
                 if !is_default(&self.read_retry) {
                     return Err("read_retry says nothing of a disk: leave it out".into());
+                }
+                if !is_default(&self.slc) {
+                    return Err("slc says nothing of a disk: leave it out".into());
                 }
                 if !is_default(&self.suspend) {
                     return Err("suspend says nothing of a disk: leave it out".into());
@@ -617,6 +632,13 @@ mod tests {
             "read_retry.retention_days",
             "read_retry.step_percent",
             "read_retry.steps",
+            "slc.blocks_per_die",
+            "slc.dynamic_blocks_per_die",
+            "slc.erase_ns",
+            "slc.fold_idle_ns",
+            "slc.program_ns",
+            "slc.read_ns",
+            "slc.when_full",
             "suspend.latency_ns",
             "suspend.per_operation",
             "suspend.resume_ns",

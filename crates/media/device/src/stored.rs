@@ -215,7 +215,8 @@ impl FlashDevice {
 impl StoredDevice for FlashDevice {
     fn store_bytes(&mut self) {
         for die in &mut self.dies.all {
-            die.medium = Some(Box::new(Medium::new(die.layer.0.as_mut())));
+            let medium = Medium::new(die.layer.0.as_mut(), die.slc.as_deref_mut());
+            die.medium = Some(Box::new(medium));
         }
         self.stored = Some(Stored::default());
     }
@@ -322,7 +323,7 @@ impl StoredDevice for FlashDevice {
             let die = &mut self.dies.all[number];
             // Away while the time of the rebuild is booked: its changes are over already.
             let Some(mut medium) = die.medium.take() else { continue };
-            let rebuilt = medium.rebuild(die.layer.0.as_mut(), cut_after);
+            let rebuilt = medium.rebuild(die.layer.0.as_mut(), die.slc.as_deref_mut(), cut_after);
             match rebuilt {
                 Ok(work) => {
                     let ready =

@@ -40,6 +40,7 @@ impl FlashMoment {
         let (counters, erase_counts) =
             machine.mtd.with_chip(|chip| (chip.counters(), chip.erase_counts().to_vec()));
         let state = DeviceFlash {
+            slc_erase_counts: Vec::new(),
             page_bytes,
             block_bytes: page_bytes * u64::from(geometry.pages_per_block),
             erase_cycles_max: plan.host.part.errors.erase_cycles_max,

@@ -42,6 +42,13 @@ impl FlashDevice {
                 self.statistics.cache_read_sectors += u64::from(held.count_ones());
                 *is_wanted = held != asked;
             }
+            self.read_slc_group(
+                die,
+                local,
+                &mut wanted[..(group.end - group.start) as usize],
+                early,
+                &mut arrived,
+            );
             self.read_group(
                 die,
                 local,
@@ -55,6 +62,38 @@ impl FlashDevice {
             }
         }
         Ok(last)
+    }
+
+    /// The die reads those of the wanted parts that lie in its SLC cache, and takes them off the list. Parts in a row
+    /// that lie in one array page there cost one array time.
+    fn read_slc_group(
+        &mut self,
+        die: usize,
+        local: u32,
+        wanted: &mut [bool],
+        early: Moment,
+        arrived: &mut [Moment; PARTS_MAX],
+    ) {
+        if !self.dies.has_slc() {
+            return;
+        }
+        let mut part = 0;
+        while part < wanted.len() {
+            let lpn = local + part as u32;
+            let Some(at) = self.dies.slc_array_page(die, lpn).filter(|_| wanted[part]) else {
+                part += 1;
+                continue;
+            };
+            let is_there = |other: &usize| {
+                wanted[*other] && self.dies.slc_array_page(die, local + *other as u32) == Some(at)
+            };
+            let end =
+                (part..wanted.len()).take_while(is_there).last().map_or(part + 1, |last| last + 1);
+            let here = self.dies.read_slc(die, lpn, early, arrived[part], (end - part) as u64);
+            arrived[part..end].fill(here);
+            wanted[part..end].fill(false);
+            part = end;
+        }
     }
 
     /// The die reads the wanted parts of a logical array page from `early` on; `arrived` says when each is in the
@@ -115,8 +154,13 @@ impl FlashDevice {
                 *lpn = local;
             }
             // One program for each logical array page: they lie on different dies, or come one after the other.
+            let begin = arrived.or_later(rest);
+            if let Some(end) = self.dies.write_slc(die, lpns, begin)? {
+                done = done.or_later(end);
+                continue;
+            }
             let work = self.dies.write_together(die, lpns)?;
-            done = done.or_later(self.dies.program(die, arrived.or_later(rest), &work));
+            done = done.or_later(self.dies.program(die, begin, &work));
             self.dies.clean_after_program(die)?;
         }
         Ok(done)
@@ -143,6 +187,10 @@ impl FlashDevice {
             count += 1;
         }
         debug_assert!(count > 0, "a die without a page in the cache drains nothing");
+        if let Some(end) = self.dies.write_slc(die, &lpns[..count], begin)? {
+            self.dies.all[die].fly(&slots[..count], end.ns);
+            return Ok(());
+        }
         let work = self.dies.write_together(die, &lpns[..count])?;
         let end = self.dies.program(die, begin, &work);
         self.dies.offer_program(die, &work, end.ns);

@@ -7,4 +7,5 @@ mod parts;
 mod power;
 mod queues;
 mod reads;
+mod slc;
 mod support;

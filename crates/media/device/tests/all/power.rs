@@ -275,6 +275,37 @@ const PARTS: (&str, &str) = ("flash.mapping_unit_bytes", "1024");
 /// Where parts of a page are mapped, copies cross the channel.
 const NO_COPY_BACK: (&str, &str) = ("flash.copy_back", "false");
 const AHEAD: (&str, &str) = ("cleaning.steps_per_program", "2");
+/// Twelve blocks of each die, six of them only while the layer has them free, hold one bit a cell.
+const SLC_BYPASS: &[(&str, &str)] = &[
+    CACHE,
+    ("slc.read_ns", "25000"),
+    ("slc.program_ns", "200000"),
+    ("slc.erase_ns", "2000000"),
+    ("slc.blocks_per_die", "12"),
+    ("slc.dynamic_blocks_per_die", "12"),
+    ("slc.fold_idle_ns", "3000000"),
+];
+const SLC_FOLD: &[(&str, &str)] = &[
+    ("slc.read_ns", "25000"),
+    ("slc.program_ns", "200000"),
+    ("slc.erase_ns", "2000000"),
+    ("slc.blocks_per_die", "6"),
+    ("slc.when_full", "fold"),
+];
+const SLC_PARTS: &[(&str, &str)] = &[
+    CACHE,
+    NO_COPY_BACK,
+    PARTS,
+    BACKGROUND,
+    SUSPEND,
+    ("slc.read_ns", "25000"),
+    ("slc.program_ns", "200000"),
+    ("slc.erase_ns", "2000000"),
+    ("slc.blocks_per_die", "6"),
+    ("slc.dynamic_blocks_per_die", "20"),
+    ("slc.fold_idle_ns", "3000000"),
+    ("slc.when_full", "fold"),
+];
 /// Reads stop programs of the cache and cleaning.
 const SUSPEND: (&str, &str) = ("suspend.per_operation", "3");
 const BACKGROUND: (&str, &str) = ("cleaning.background", "true");
@@ -286,11 +317,14 @@ fn no_cut_leaves_a_version_that_is_not_permitted() {
     for entry in ftl::FTLS {
         let mut shapes: Vec<(&str, &[(&str, &str)])> =
             vec![("1", &[]), ("4", &[BACKGROUND]), ("2", &[CACHE])];
+        shapes.push(("2", SLC_BYPASS));
+        shapes.push(("1", SLC_FOLD));
         if entry.maps_parts {
             shapes.extend([
                 ("2", &[CACHE, AHEAD, BACKGROUND, SUSPEND] as &[_]),
                 ("1", &[NO_COPY_BACK, PARTS, AHEAD]),
                 ("4", &[NO_COPY_BACK, PARTS, CACHE, BACKGROUND]),
+                ("2", SLC_PARTS),
             ]);
         }
         for (seed, (dies, changes)) in (7..).zip(shapes) {
