@@ -184,6 +184,13 @@ def _balance(run: Mapping[str, Any], *, is_one: bool) -> str:
     if "read_retries" in run:
         reads, retries = run["read_retries"]
         told.append(f"{counted(reads, 'read')} took {counted(retries, 'retry', 'retries')}.")
+    if "slc" in run:
+        slc = run["slc"]
+        told.append(
+            f"The SLC cache took {counted(slc['written_pages'], 'page')}, of which "
+            f"{slc['folded_pages']:,} were folded and {slc['stale_pages']:,} were written again or "
+            f"discarded before; {counted(slc['erases'], 'erase')} in it."
+        )
     if "suspensions" in run:
         stopped = counted(run["suspensions"], "program or erase", "programs and erases")
         told.append(f"{stopped} stopped for a read.")

@@ -16,6 +16,6 @@ mod stack;
 pub use account::{BAND_NAMES, PARTS};
 pub use device::Preconditioning;
 pub use options::{Pace, ReplayOptions};
-pub use outcome::{Band, LatencySummary, Outcome, SizeClass, Wear};
+pub use outcome::{Band, LatencySummary, Outcome, SizeClass, SlcUse, Wear};
 pub use player::{ReplayError, replay};
 pub use stack::{Run, StackError, Stacks, device_of, replay_all};

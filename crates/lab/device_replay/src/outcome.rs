@@ -144,6 +144,9 @@ pub struct Outcome {
     /// Programs and erases that stopped for a read.
     #[serde(skip_serializing_if = "is_none_of_it")]
     pub suspensions: u64,
+    /// What became of the pages that the SLC cache took; none of a device without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slc: Option<SlcUse>,
     /// Cleaning within writes, and in idle time, all dies together.
     pub cleaning_ns: [u64; 2],
     /// What was left out, changed or assumed.
@@ -209,10 +212,35 @@ impl Outcome {
             read_modify_writes: statistics.read_modify_writes,
             read_retries: [statistics.retried_reads, statistics.read_retries],
             suspensions: statistics.suspensions,
+            slc: flash.filter(|flash| !flash.slc_erase_counts.is_empty()).map(|flash| SlcUse {
+                written_pages: statistics.slc.written_pages,
+                folded_pages: statistics.slc.folded_pages,
+                stale_pages: statistics.slc.stale_pages,
+                page_programs: statistics.slc_chip.page_programs,
+                erases: statistics.slc_chip.erases,
+                erases_max: flash.slc_erase_counts.iter().copied().max().unwrap_or(0),
+            }),
             cleaning_ns: [statistics.foreground_cleaning_ns, statistics.background_cleaning_ns],
             notes: notes(options, reader, counted),
         }
     }
+}
+
+/// The SLC caches of all dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SlcUse {
+    /// Pages of the host that they took.
+    pub written_pages: u64,
+    /// Pages that were folded to the layer.
+    pub folded_pages: u64,
+    /// Pages that were written again or discarded before they were folded.
+    pub stale_pages: u64,
+    /// Programs in them. Write amplification has them, too.
+    pub page_programs: u64,
+    /// Erases in them.
+    pub erases: u64,
+    /// Most erases of one of their blocks, which wear by themselves.
+    pub erases_max: u32,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]

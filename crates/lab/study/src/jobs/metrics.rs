@@ -30,7 +30,7 @@ impl JobsOutcome {
     pub(crate) fn new(
         end_ns: u64,
         phases: &[Phases; 2],
-        device: DeviceStatistics,
+        device: &DeviceStatistics,
         activity: Vec<Activity>,
         reports: &[ProcessReport],
     ) -> Self {
@@ -53,7 +53,7 @@ impl JobsOutcome {
         Self {
             end_ns,
             phases: *phases,
-            device,
+            device: *device,
             cancelled_bios: 0,
             samples: Samples { latencies, requests, activity, processes },
             shares: reports.iter().map(ProcessReport::throughput_bytes_per_s).collect(),
@@ -104,6 +104,11 @@ impl JobsOutcome {
         let rare = [
             ("device_retried_reads", device.retried_reads, "reads"),
             ("device_read_retries", device.read_retries, "reads"),
+            ("device_slc_written_pages", device.slc.written_pages, "pages"),
+            ("device_slc_folded_pages", device.slc.folded_pages, "pages"),
+            ("device_slc_stale_pages", device.slc.stale_pages, "pages"),
+            ("device_slc_page_programs", device.slc_chip.page_programs, "operations"),
+            ("device_slc_erases", device.slc_chip.erases, "operations"),
             ("device_suspensions", device.suspensions, "operations"),
         ];
         let done = rare.into_iter().filter(|(_, count, _)| *count > 0);

@@ -70,7 +70,7 @@ pub(super) fn run_jobs(
         write_tracks(&mut tracks.borrow_mut(), &reports, &activity);
         finish_timeline(&tracks, context)?;
     }
-    let mut outcome = JobsOutcome::new(end_ns, &phases, statistics, activity, &reports);
+    let mut outcome = JobsOutcome::new(end_ns, &phases, &statistics, activity, &reports);
     outcome.cancelled_bios = queue.cancelled_bios();
     Ok(Some(outcome.cut(timeline_ns)))
 }
