@@ -145,21 +145,24 @@ fn untimed_s(ftl: &str, traces: [&Path; 2]) -> Result<f64, Box<dyn Error>> {
     Ok(best)
 }
 
-pub(crate) fn measure() -> Result<DeviceReplaySpeed, Box<dyn Error>> {
+/// Measures all layers, or one.
+pub(crate) fn measure(layer: Option<&str>) -> Result<DeviceReplaySpeed, Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("nandlab-device-replay-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let found = in_folder(&folder);
+    let found = in_folder(&folder, layer);
     std::fs::remove_dir_all(&folder)?;
     found
 }
 
-fn in_folder(folder: &Path) -> Result<DeviceReplaySpeed, Box<dyn Error>> {
+fn in_folder(folder: &Path, layer: Option<&str>) -> Result<DeviceReplaySpeed, Box<dyn Error>> {
     let path = |name: &str| folder.join(name);
-    let [all, some] = REQUESTS;
+    // One layer alone, to be profiled: without the card, and for longer.
+    let [all, some] = if layer.is_some() { [2, REQUESTS[0]] } else { REQUESTS };
     write_trace(&path("one.parquet"), 1, CARD_GIB)?;
     write_trace(&path("card.parquet"), all, CARD_GIB)?;
     let card = [&*path("one.parquet"), &*path("card.parquet")];
-    let card_requests_per_s = (all - 1) as f64 / timed_s(CARD, None, card)?;
+    let card_s = if layer.is_some() { f64::INFINITY } else { timed_s(CARD, None, card)? };
+    let card_requests_per_s = (all - 1) as f64 / card_s;
     let device = path("one-die.toml");
     std::fs::write(&device, SMALL)?;
     let device = device.to_string_lossy();
@@ -167,7 +170,7 @@ fn in_folder(folder: &Path) -> Result<DeviceReplaySpeed, Box<dyn Error>> {
     write_trace(&path("small.parquet"), some, SMALL_GIB)?;
     let traces = [&*path("few.parquet"), &*path("small.parquet")];
     let mut layers = BTreeMap::new();
-    for entry in FTLS {
+    for entry in FTLS.iter().filter(|entry| layer.is_none_or(|layer| layer == entry.name)) {
         let requests = (some - 1) as f64;
         let timed_requests_per_s = requests / timed_s(&device, Some(entry.name), traces)?;
         let untimed_requests_per_s = requests / untimed_s(entry.name, traces)?;

@@ -65,6 +65,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     if std::env::args().any(|given| given == "--growth") {
         return growing::print();
     }
+    if std::env::args().any(|given| given == "--device-replay") {
+        let layer = argument("--device-replay");
+        let layer = layer.as_deref().and_then(|layer| layer.to_str());
+        device_replay_speed::print(&device_replay_speed::measure(layer)?);
+        return Ok(());
+    }
     // Looked at before minutes of work.
     let earlier = argument("--against");
     if let Some(earlier) = earlier.iter().find(|earlier| !earlier.is_file()) {
@@ -81,7 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let crashes = crash_speed::measure();
     let ubifs = ubifs_speed::measure();
     let growth = growth::measure()?;
-    let device_replay = device_replay_speed::measure()?;
+    let device_replay = device_replay_speed::measure(None)?;
     let nilfs2 = nilfs2_memory::measure();
     let commands = argument("--nandlab").map(|path| commands::measure(&path)).transpose()?;
     print_layers(&page, &replay, &timed, &layers);
