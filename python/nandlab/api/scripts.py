@@ -54,6 +54,7 @@ def script(
     counts: Path | str | None = None,
     workload: str | None = None,
     seq: Path | str | None = None,
+    timeline: Path | str | None = None,
     place: Literal["simulation", "kernel"] = "simulation",
     manifest: Path | str | None = None,
 ) -> Script:
@@ -87,6 +88,8 @@ def script(
         workload: Name the workload in the counts. Without it: the file's stem, with / for its first
             -.
         seq: Write every chip operation to this file, in order.
+        timeline: Write when each line ran, and what chip, requests and dies did, into this file,
+            which Perfetto opens.
         place: Run the script in the simulation, or in a real Linux kernel in an emulated machine.
         manifest: Write the final tree to this file; needs --in kernel.
 
@@ -97,7 +100,7 @@ def script(
     from nandlab.whole_files import keep_text, whole_files
 
     if place == "kernel":
-        _refuse_in_kernel(part, board, block_device, seq)
+        _refuse_in_kernel(part, board, block_device, seq, timeline)
     elif manifest is not None:
         raise NandlabError("--manifest: the simulation writes no manifest; add --in kernel")
     shown, text = text_of(file, "script", "script")
@@ -107,6 +110,8 @@ def script(
     asked = checked(options, from_zero=("vid_hdr_offset",))
     if counts is not None:
         check_file(Path(counts))
+    if timeline is not None:
+        check_file(Path(timeline))
     found = None
     try:
         with whole_files() as files, progress_bar(shown) as progress:
@@ -120,6 +125,8 @@ def script(
                 host = {"part": part, "board": board, "block_device": block_device}
                 written = {"dump": chips[0], "dump_directory": chips[1]}
                 written["sequence"] = files.file(_path(seq))
+                # The engine gives it its name at the end, as it writes it while the script runs.
+                written["timeline"] = _path(timeline)
                 asked |= checked(host | written)
                 answer = engine.run_script(shown, text, asked, progress, files.elsewhere)
             found = _answer(answer)
@@ -147,6 +154,7 @@ def _refuse_in_kernel(
     board: str | Path | None,
     block_device: str | Path | None,
     seq: str | Path | None,
+    timeline: str | Path | None,
 ) -> None:
     from nandlab.kernel_script import PART
 

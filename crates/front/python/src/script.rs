@@ -9,7 +9,9 @@ use mount::{BlockDeviceChoice, BlockRequest, Driver, MountRequest, UbiRequest};
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, ImageError, ImageLayout, Part, Storage};
 use pyo3::prelude::*;
-use script_runner::{PhaseCounts, Record, RunnerError, Setup, SoFar, counts_csv_of, sequence};
+use script_runner::{
+    LineTracks, Observed, PhaseCounts, Record, RunnerError, Setup, SoFar, counts_csv_of, sequence,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -45,6 +47,8 @@ struct Arguments {
     dump: Option<PathBuf>,
     /// Where the operations of the chip are written.
     sequence: Option<PathBuf>,
+    /// Where the timeline of the run is written.
+    timeline: Option<PathBuf>,
     /// Folder for the chips that the script keeps.
     dump_directory: Option<PathBuf>,
 }
@@ -95,10 +99,15 @@ fn carry_out(
     let commands =
         script::parse(text).map_err(|error| format!("{shown}:{}: {}", error.line, error.reason))?;
     let bench = arguments.bench(script::blocks_wanted(&commands))?;
+    let timeline = match &arguments.timeline {
+        Some(path) => Some(LineTracks::create(path, text).map_err(|error| at(path, &error))?),
+        None => None,
+    };
+    let observed = Observed { so_far: so_far.clone(), timeline };
     let watch =
         Box::new(move |done: usize, total: usize| tell(&progress, done as u64, total as u64, ""));
     let (chip, record) =
-        match script_runner::run_observed(&commands, bench.chip, &bench.setup, watch, so_far) {
+        match script_runner::run_observed(&commands, bench.chip, &bench.setup, watch, &observed) {
             Ok(done) => done,
             Err(RunnerError::Stopped) => return Ok(None),
             Err(RunnerError::Line { line, reason }) => {
@@ -107,6 +116,9 @@ fn carry_out(
             Err(other @ RunnerError::PowerLost) => return Err(format!("{shown}: {other}")),
         };
     arguments.write(&chip, &record, elsewhere)?;
+    if let (Some(timeline), Some(path)) = (&observed.timeline, &arguments.timeline) {
+        timeline.finish().map_err(|error| at(path, &error))?;
+    }
     Ok(Some(record))
 }
 

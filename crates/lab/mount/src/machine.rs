@@ -148,6 +148,11 @@ impl Machine {
         }
     }
 
+    /// The block device, if one was opened.
+    pub fn opened_block_path(&self) -> Option<BlockPath> {
+        self.block.borrow().as_ref().map(|(_, path)| path.clone())
+    }
+
     /// The host, whose flushers write back by time or not.
     pub fn writing_back(&self, has_write_back: bool) -> Rc<Board> {
         let mut board = self.board.clone();

@@ -10,8 +10,10 @@ mod prepare;
 mod record;
 mod session;
 mod tables;
+mod timeline_of_lines;
 
 pub use prepare::prepare;
 pub use record::{Failure, LogLine, PhaseCounts, Record, SoFar};
-pub use session::{RunnerError, Setup, Watch, run, run_observed};
+pub use session::{Observed, RunnerError, Setup, Watch, run, run_observed};
 pub use tables::{COUNTS_HEAD, counts_csv, counts_csv_of, sequence};
+pub use timeline_of_lines::LineTracks;

@@ -1,7 +1,7 @@
 //! Carrying a script out, on one machine after another.
 
 use crate::record::Meter;
-use crate::{Failure, Record, SoFar, prepare};
+use crate::{Failure, LineTracks, Record, SoFar, prepare};
 use file_systems::find_kind;
 use mount::{Driver, Finding, Kind, Machine, MountError, MountRequest, Mounted};
 use mtd::Mtd;
@@ -36,6 +36,16 @@ pub enum RunnerError {
 /// Called with how many lines are done, and of how many; false stops the run.
 pub type Watch = Box<dyn FnMut(usize, usize) -> bool>;
 
+/// Who else learns of a run.
+#[derive(Clone, Default)]
+pub struct Observed {
+    /// What was counted at the end of the last whole line. It keeps that when the run is left by an unwinding
+    /// (`cancellation`).
+    pub so_far: Rc<RefCell<SoFar>>,
+    /// The timeline of the run; whoever made it finishes it.
+    pub timeline: Option<LineTracks>,
+}
+
 /// What a script runs on.
 #[derive(Clone)]
 pub struct Setup {
@@ -68,11 +78,10 @@ pub fn run(
     setup: &Setup,
     watch: Watch,
 ) -> Result<(Chip, Record), RunnerError> {
-    run_observed(commands, chip, setup, watch, &Rc::default())
+    run_observed(commands, chip, setup, watch, &Observed::default())
 }
 
-/// As [`run`]; `so_far` holds what was counted at the end of the last whole line, and keeps it when the
-/// run is left by an unwinding (`cancellation`).
+/// As [`run`], observed.
 ///
 /// # Errors
 /// As [`run`].
@@ -81,7 +90,7 @@ pub fn run_observed(
     chip: Chip,
     setup: &Setup,
     watch: Watch,
-    so_far: &Rc<RefCell<SoFar>>,
+    observed: &Observed,
 ) -> Result<(Chip, Record), RunnerError> {
     let commands = prepare(commands, setup)?;
     let mut setup = setup.clone();
@@ -102,7 +111,8 @@ pub fn run_observed(
         record: Record::default(),
         error: None,
         watch,
-        so_far: so_far.clone(),
+        so_far: observed.so_far.clone(),
+        timeline: observed.timeline.clone(),
     };
     let mut chip = chip;
     loop {
@@ -135,6 +145,7 @@ struct Session {
     error: Option<RunnerError>,
     watch: Watch,
     so_far: Rc<RefCell<SoFar>>,
+    timeline: Option<LineTracks>,
 }
 
 /// What is mounted, and the process that works on it.
@@ -148,6 +159,9 @@ impl Session {
     async fn play(mut self, machine: Machine) -> Self {
         if self.is_counting {
             self.meter.resume(&machine.mtd);
+        }
+        if let Some(timeline) = &self.timeline {
+            timeline.begin(&machine);
         }
         // Taken: a machine after a cut goes on with the phase.
         if let Some(name) = self.first_phase.take() {
@@ -167,7 +181,12 @@ impl Session {
                 self.cut_power(&machine);
                 return self;
             }
-            if let Err(reason) = self.command(command, &machine, &mut mount).await {
+            let start_ns = machine.sim.now();
+            let done = self.command(command, &machine, &mut mount).await;
+            if let Some(timeline) = &self.timeline {
+                timeline.line(command.line, start_ns, &machine);
+            }
+            if let Err(reason) = done {
                 self.error = Some(RunnerError::Line { line: command.line, reason });
                 return self;
             }
@@ -178,6 +197,9 @@ impl Session {
         let line = self.so_far.borrow().line;
         self.so_far.borrow_mut().follow(&self.record, None, line);
         self.meter.suspend(&machine.mtd, &mut self.record);
+        if let Some(timeline) = &self.timeline {
+            timeline.end(&machine);
+        }
         self.record.is_mounted = mount.is_some();
         // What stays mounted is asked here for what an unmount would have reported.
         if let Some(mount) = &mount {
@@ -191,6 +213,9 @@ impl Session {
         self.is_counting = self.meter.is_counting();
         self.meter.suspend(&machine.mtd, &mut self.record);
         self.meter.change_machine(machine.sim.now());
+        if let Some(timeline) = &self.timeline {
+            timeline.end(machine);
+        }
         let now = machine.now();
         debug_assert!(now.seconds >= self.setup.driver.epoch_seconds, "the clock never goes back");
         self.setup.driver.epoch_seconds = now.seconds + 1;

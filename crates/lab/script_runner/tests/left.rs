@@ -5,8 +5,7 @@ use file_systems::find_kind;
 use mount::{Driver, MountRequest};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
-use script_runner::{Setup, SoFar, run, run_observed};
-use std::cell::RefCell;
+use script_runner::{Observed, Setup, run, run_observed};
 use std::rc::Rc;
 
 fn setup() -> Setup {
@@ -31,7 +30,7 @@ fn a_run_that_is_left_keeps_what_whole_lines_have_counted() {
     let setup = setup();
     let chip = Chip::new(&setup.part, Storage::Bytes, &FaultSettings::default());
     let whole = run(&commands, chip.clone(), &setup, Box::new(|_, _| true)).expect("right").1;
-    let so_far: Rc<RefCell<SoFar>> = Rc::default();
+    let observed = Observed::default();
     // The request comes before the last line, and is heeded within it, as one from outside would be.
     let watch = |done: usize, _: usize| {
         if done == 6 {
@@ -39,11 +38,11 @@ fn a_run_that_is_left_keeps_what_whole_lines_have_counted() {
         }
         true
     };
-    let left = || run_observed(&commands, chip, &setup, Box::new(watch), &so_far).map(drop);
+    let left = || run_observed(&commands, chip, &setup, Box::new(watch), &observed).map(drop);
     let left = cancellation::catch(left);
     cancellation::withdraw();
     assert_eq!(left, Err(cancellation::Interrupted));
-    let so_far = so_far.borrow();
+    let so_far = observed.so_far.borrow();
     assert_eq!(so_far.phases, whole.phases[..1]);
     assert_eq!((so_far.line, so_far.file_system), (6, Some("jffs2")));
     let (unfinished, ended) = (so_far.unfinished.as_ref().expect("open"), &whole.phases[1]);

@@ -24,6 +24,8 @@ pub struct Timeline {
     temporary: PathBuf,
     path: PathBuf,
     tracks: u64,
+    /// Added to all times: when the machine began whose clock they are of.
+    offset_ns: u64,
     is_finished: bool,
     /// The packet and the message in it that are being made: used again for each.
     packet: Vec<u8>,
@@ -43,7 +45,14 @@ impl Timeline {
         let file = BufWriter::new(File::create(&temporary)?);
         let (packet, message) = (Vec::new(), Vec::new());
         let path = path.to_owned();
-        Ok(Self { file, temporary, path, tracks: 0, is_finished: false, packet, message })
+        let (tracks, offset_ns, is_finished) = (0, 0, false);
+        Ok(Self { file, temporary, path, tracks, offset_ns, is_finished, packet, message })
+    }
+
+    /// Times are those of a clock that began at `offset_ns`, from now on: of a machine that started after another.
+    pub fn set_offset(&mut self, offset_ns: u64) {
+        debug_assert!(offset_ns >= self.offset_ns, "machines start one after the other");
+        self.offset_ns = offset_ns;
     }
 
     /// A new track, below `parent` if one is given.
@@ -140,7 +149,7 @@ impl Timeline {
         // Messages are written from the inside out, since each begins with its length.
         self.packet.clear();
         if let Some(at_ns) = at_ns {
-            wire::field(&mut self.packet, wire::PACKET_TIMESTAMP, at_ns);
+            wire::field(&mut self.packet, wire::PACKET_TIMESTAMP, self.offset_ns + at_ns);
         }
         // Events of one sequence are taken in order where their times are equal.
         wire::field(&mut self.packet, wire::PACKET_SEQUENCE, 1);
@@ -202,6 +211,8 @@ impl Lanes {
         start_ns: u64,
         end_ns: u64,
     ) -> io::Result<Track> {
+        // Over all machines, for each of them has a clock of its own.
+        let (start_ns, end_ns) = (timeline.offset_ns + start_ns, timeline.offset_ns + end_ns);
         // The first that is free, so that a quiet trace has few tracks.
         let free = self.tracks.iter_mut().find(|(_, busy_until_ns)| *busy_until_ns <= start_ns);
         if let Some((track, busy_until_ns)) = free {

@@ -1,4 +1,4 @@
-//! The requests, the dies and the processes of a run as tracks of a timeline.
+//! The requests, the dies, the processes, the lines of a script and the raw chip of a run as tracks of a timeline.
 
 use crate::{Lanes, Timeline, Track};
 use block::{BioTimes, Observer};
@@ -10,12 +10,17 @@ use std::path::Path;
 /// A timeline that is being written. The first error is kept, and ends the writing.
 pub struct Tracks {
     timeline: Timeline,
-    requests: Lanes,
-    dies: Track,
+    /// Made when the first of them comes, so that a run without a block device has none.
+    requests: Option<Lanes>,
+    dies: Option<Track>,
     /// Tracks of the dies, in their order.
     die: Vec<Track>,
     /// The counter of outstanding requests, if someone counts them.
     depth: Option<Track>,
+    /// Lines of a script.
+    script: Option<Track>,
+    /// The array of a raw chip.
+    chip: Option<Track>,
     error: Option<io::Error>,
 }
 
@@ -25,10 +30,16 @@ impl Tracks {
     /// # Errors
     /// What the system says of a file that cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut timeline = Timeline::create(path)?;
-        let requests = Lanes::new(&mut timeline, "request")?;
-        let dies = timeline.track("dies", None)?;
-        Ok(Self { timeline, requests, dies, die: Vec::new(), depth: None, error: None })
+        Ok(Self {
+            timeline: Timeline::create(path)?,
+            requests: None,
+            dies: None,
+            die: Vec::new(),
+            depth: None,
+            script: None,
+            chip: None,
+            error: None,
+        })
     }
 
     /// Writes, unless an earlier write has failed.
@@ -47,6 +58,27 @@ impl Tracks {
             };
             tracks.depth = Some(depth);
             tracks.timeline.count(depth, at_ns, requests)
+        });
+    }
+
+    /// A machine begins at `at_ns`, after another one: times are those of its clock from now on.
+    pub fn machine_begins(&mut self, at_ns: u64) {
+        self.timeline.set_offset(at_ns);
+    }
+
+    /// A line of a script was carried out.
+    pub fn line(&mut self, text: &str, start_ns: u64, end_ns: u64) {
+        self.with(|tracks| {
+            let track = named(&mut tracks.timeline, &mut tracks.script, "script")?;
+            tracks.timeline.slice(track, text, start_ns, end_ns)
+        });
+    }
+
+    /// The array of a raw chip did something.
+    pub fn chip(&mut self, what: &str, start_ns: u64, end_ns: u64) {
+        self.with(|tracks| {
+            let track = named(&mut tracks.timeline, &mut tracks.chip, "chip")?;
+            tracks.timeline.slice(track, what, start_ns, end_ns)
         });
     }
 
@@ -72,7 +104,8 @@ impl Tracks {
         // Dies are named when they first do something: the device does not say how many it has.
         while self.die.len() <= activity.die as usize {
             let name = format!("die {}", self.die.len());
-            self.die.push(self.timeline.track(&name, Some(self.dies))?);
+            let dies = named(&mut self.timeline, &mut self.dies, "dies")?;
+            self.die.push(self.timeline.track(&name, Some(dies))?);
         }
         let kind = match activity.kind {
             ActivityKind::Read => "read",
@@ -87,7 +120,13 @@ impl Tracks {
     /// A request with its parts, one behind the other: limit of requests, plug, scheduler, device.
     fn request(&mut self, times: &BioTimes) -> io::Result<()> {
         // Requests overlap, and slices of a track must not.
-        let lane = self.requests.lane(&mut self.timeline, times.queue_ns, times.complete_ns)?;
+        let mut requests = match self.requests.take() {
+            Some(requests) => requests,
+            None => Lanes::new(&mut self.timeline, "request")?,
+        };
+        let lane = requests.lane(&mut self.timeline, times.queue_ns, times.complete_ns);
+        self.requests = Some(requests);
+        let lane = lane?;
         let kind = match times.bio.direction {
             _ if times.bio.sectors == 0 => "flush",
             Direction::Read => "read",
@@ -117,6 +156,14 @@ impl Tracks {
             Some(error) => Err(error),
             None => self.timeline.finish(),
         }
+    }
+}
+
+/// A track of this name, made when it is first asked for.
+fn named(timeline: &mut Timeline, track: &mut Option<Track>, name: &str) -> io::Result<Track> {
+    match track {
+        Some(track) => Ok(*track),
+        None => Ok(*track.insert(timeline.track(name, None)?)),
     }
 }
 

@@ -171,6 +171,13 @@ impl Die {
     /// After a call of the layer: its changes go to the medium, where they wait for their times.
     #[inline]
     pub(crate) fn record(&mut self) {
+        if self.medium.is_some() {
+            self.record_changes();
+        }
+    }
+
+    #[cold]
+    fn record_changes(&mut self) {
         if let Some(medium) = &mut self.medium {
             medium.record(self.layer.0.as_mut());
         }
@@ -317,6 +324,13 @@ impl Dies {
     /// Places the next changes of a die's medium between two moments.
     #[inline]
     fn place(&mut self, die: usize, count: u64, begin_ns: u64, end_ns: u64) {
+        if self.all[die].medium.is_some() {
+            self.place_changes(die, count, begin_ns, end_ns);
+        }
+    }
+
+    #[cold]
+    fn place_changes(&mut self, die: usize, count: u64, begin_ns: u64, end_ns: u64) {
         if let Some(medium) = &mut self.all[die].medium {
             medium.place(count, begin_ns, end_ns, &mut self.cut_watch);
         }
@@ -384,7 +398,8 @@ impl Dies {
         array_ns: u64,
         transfer_ns: u64,
     ) -> Moment {
-        if self.all[die].busy_until_ns > ready.ns
+        // Asked first: most devices suspend nothing.
+        if self.suspend.per_operation > 0
             && let Some((suspended, start)) = self.suspend(die, ready)
         {
             let end = self.read_and_retry(die, local, start, turn, array_ns, transfer_ns);
@@ -432,6 +447,7 @@ impl Dies {
     }
 
     /// Each retry is an array read, a transfer and a decode.
+    #[cold]
     fn retry(
         &mut self,
         die: usize,
@@ -500,9 +516,12 @@ impl Dies {
     #[inline]
     pub(crate) fn manage(&mut self, die: usize, ready: Moment, work: Work) -> Moment {
         let start = self.wait(die, ready);
+        if work == Work::default() {
+            return start;
+        }
         // An experiment without the cost of cleaning: the layer still cleans, and its counts are
         // the same.
-        if work == Work::default() || !self.cleaning.takes_time {
+        if !self.cleaning.takes_time {
             self.place(die, changes(work), start.ns, start.ns);
             return start;
         }

@@ -332,7 +332,8 @@ impl FlashDevice {
     }
 
     /// Everything that happens by itself until `until_ns`.
-    #[inline]
+    #[allow(clippy::inline_always, reason = "a call for each command is a hundredth of a replay")]
+    #[inline(always)]
     fn catch_up(&mut self, until_ns: u64) -> Result<(), FtlError> {
         // Without a cache and background cleaning nothing happens by itself.
         if self.works_in_idle_time {
@@ -944,6 +945,7 @@ impl BlockDevice for FlashDevice {
 
 impl FlashDevice {
     /// Nothing is asked of the device until `until_ns`.
+    #[cold]
     pub(crate) fn idle_until(&mut self, until_ns: u64) -> Result<(), FtlError> {
         // The last command may have let the dies run ahead of it.
         if until_ns > self.caught_up_ns {

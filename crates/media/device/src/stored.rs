@@ -137,6 +137,7 @@ impl FlashDevice {
         }
     }
 
+    #[cold]
     fn store_piece(&mut self, command: &Command, piece: Piece) {
         let (die, local) = self.die_of(piece.page);
         let sector = piece.page * u64::from(self.page_sectors()) + u64::from(piece.first);
@@ -183,6 +184,7 @@ impl FlashDevice {
         }
     }
 
+    #[cold]
     fn follow(&mut self, now_ns: u64) {
         let Dies { all, cut_watch, .. } = &mut self.dies;
         for medium in all.iter_mut().filter_map(|die| die.medium.as_mut()) {

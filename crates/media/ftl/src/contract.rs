@@ -3,7 +3,7 @@
 //! A layer uses this file and never the table, so that each layer can be read and tested alone.
 
 use crate::settings::{Parameter, SettingError, Settings};
-use crate::work::{CleanStep, PageWork, Work, extra_read_ns, program_array_ns};
+use crate::work::{CleanStep, PageWork, Work, program_array_ns};
 use crate::{Flash, FtlError, VirtualPage};
 use nand::{Chip, Geometry};
 use std::ops::Range;
@@ -149,7 +149,9 @@ pub trait Ftl: Send {
             // Most parts read all pages alike: then nothing is looked up.
             let own_extra_read_ns = match total.extra_read_ns {
                 0 => 0,
-                _ => self.locate(lpn).map_or(0, |at| extra_read_ns(self.flash().chip(), at.page)),
+                _ => self
+                    .locate(lpn)
+                    .map_or(0, |at| self.flash().chip().extra_read_of_page_ns(at.page)),
             };
             debug_assert!(own_extra_read_ns <= total.extra_read_ns, "the own read is one of them");
             *page = PageWork { total, own_program_ns: 0, own_extra_read_ns };

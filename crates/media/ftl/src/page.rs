@@ -15,7 +15,7 @@ use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::page_log::{PageLog, newest_pages};
 use crate::predicted_waf::Occupancy;
 use crate::settings::{Kind, Parameter};
-use crate::work::{extra_read_ns, program_array_ns};
+use crate::work::program_array_ns;
 use crate::{CleanStep, Flash, FtlError, PageWork, Settings, VirtualPage, Work};
 use nand::{Chip, Counters, PAGES_PER_PROGRAM_MAX, Role};
 use std::ops::Range;
@@ -492,7 +492,7 @@ impl Ftl for PageMap {
             let counters = Counters { page_reads, ..Counters::default() };
             let own_extra_read_ns = match page_reads {
                 0 => 0,
-                _ => extra_read_ns(self.log.flash.chip(), self.place(entry).page),
+                _ => self.log.flash.chip().extra_read_of_page_ns(self.place(entry).page),
             };
             debug_assert_eq!(
                 self.log.flash.chip().counters() - before,

@@ -71,17 +71,6 @@ pub enum CleanStep {
     Freed,
 }
 
-/// What a read of page `page` of any block takes longer than one of a lower page.
-#[inline]
-pub(crate) fn extra_read_ns(chip: &Chip, page: u32) -> u64 {
-    let timing = chip.timing();
-    // Asked of every page that is read: on most parts all are read alike.
-    if timing.read_ns.len() == 1 {
-        return 0;
-    }
-    timing.array_read_ns(chip.geometry().word_line_position(page)) - timing.lower_read_ns()
-}
-
 /// Array time of a program of page `page` of any block.
 pub(crate) fn program_array_ns(chip: &Chip, page: u32) -> u64 {
     let times = &chip.timing().program_ns;

@@ -2,7 +2,7 @@
 
 use crate::contract::{OobLayout, SPARE_BYTES_MAX};
 use crate::hamming::{CODE_BYTES, STEP_BYTES};
-use crate::operations::Operations;
+use crate::operations::{ChipObserver, Operations};
 use crate::table::LAYOUTS;
 use crate::{DriverCosts, MtdError, Operation, OperationCounts};
 use nand::{Chip, Geometry, NandError, PageAddress};
@@ -193,6 +193,11 @@ impl Mtd {
     /// When the last operation ended, nanoseconds of simulated time; 0 before the first.
     pub fn last_operation_ns(&self) -> u64 {
         self.operations.borrow().last_ns
+    }
+
+    /// Tells `observer` of each operation from now on, when it ends.
+    pub fn observe(&self, observer: ChipObserver) {
+        self.operations.borrow_mut().observer = Some(observer);
     }
 
     /// Starts a log of operations, or ends it.
@@ -641,6 +646,7 @@ impl Mtd {
 
     /// The time of the array: the processor asks again and again, or sleeps.
     async fn wait_for_chip(&self, array_ns: u64) {
+        self.operations.borrow_mut().array_since_ns = self.sim.now();
         match (self.options.takes_time, self.options.costs.polls) {
             (false, _) => {}
             // A driver that polls keeps its processor; other tasks wait for it as for a

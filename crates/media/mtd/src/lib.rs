@@ -24,7 +24,7 @@ pub use costs::DriverCosts;
 pub use device::{BadBlocks, Mtd, MtdOptions, OobMode, ReadStatus};
 pub use error::MtdError;
 pub use hamming::{Correction, hamming_check, hamming_code, hamming_correct};
-pub use operations::{Operation, OperationCounts};
+pub use operations::{ChipObserver, Operation, OperationCounts};
 pub use ram::{RamError, RamMtd, RamPending};
 pub use table::{LAYOUTS, find_layout};
 

@@ -110,11 +110,18 @@ impl Sub for OperationCounts {
     }
 }
 
+/// Called with an operation of the chip, and when its array time began and ended, nanoseconds.
+pub type ChipObserver = Box<dyn Fn(Operation, u64, u64)>;
+
 /// Counts, and the log if there is one.
 #[derive(Default)]
 pub(crate) struct Operations {
     pub(crate) counts: OperationCounts,
     pub(crate) log: Option<Vec<Operation>>,
+    /// Told of each operation, with the begin and the end of its array time.
+    pub(crate) observer: Option<ChipObserver>,
+    /// When the array began what is under way.
+    pub(crate) array_since_ns: u64,
     /// When the last operation ended.
     pub(crate) last_ns: u64,
 }
@@ -127,6 +134,9 @@ impl Operations {
         self.last_ns = now_ns;
         if let Some(log) = &mut self.log {
             log.push(operation);
+        }
+        if let Some(observer) = &self.observer {
+            observer(operation, self.array_since_ns, now_ns);
         }
     }
 }

@@ -81,6 +81,13 @@ pub enum Torn {
     DataOnly,
 }
 
+/// Whether reads take one time or several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadTimes {
+    One,
+    Several,
+}
+
 /// What becomes of the lower pages of a word line whose upper page is torn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LowerPages {
@@ -143,6 +150,8 @@ pub struct Chip {
     program_failures: u64,
     erase_failures: u64,
     bytes: Option<PageBytes>,
+    /// All pages take the same time to read. Beside `watched`, which every operation looks at.
+    reads_alike: ReadTimes,
     /// True if any of the fields below needs a look on every operation.
     watched: bool,
     unreadable: FxHashSet<u32>,
@@ -185,6 +194,11 @@ impl Chip {
             program_failures: 0,
             erase_failures: 0,
             bytes: (storage == Storage::Bytes).then(|| PageBytes::new(&part.geometry)),
+            reads_alike: if part.timing.read_ns.len() == 1 {
+                ReadTimes::One
+            } else {
+                ReadTimes::Several
+            },
             watched: false,
             unreadable: FxHashSet::default(),
             faults: None,
@@ -254,6 +268,16 @@ impl Chip {
     #[inline]
     pub fn extra_read_ns(&self) -> u64 {
         self.extra_read_ns
+    }
+
+    /// What a read of page `page` of any block takes longer in the array than one of a lower page.
+    #[inline]
+    pub fn extra_read_of_page_ns(&self, page: u32) -> u64 {
+        // Asked of every page that is read: on most parts all are read alike.
+        if self.reads_alike == ReadTimes::One {
+            return 0;
+        }
+        self.timing.array_read_ns(self.word_line_position(page)) - self.timing.lower_read_ns()
     }
 
     /// What the ECC saw so far.
@@ -469,7 +493,7 @@ impl Chip {
             self.store(at, tag, data.unwrap_or(&[]));
         }
         if self.watched {
-            self.record(|| MediumChange::program(at, &[tag]));
+            self.record_program(at, &[tag]);
         }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
@@ -549,7 +573,7 @@ impl Chip {
             self.store(at, tag, &[]);
         }
         if self.watched {
-            self.record(|| MediumChange::Mark { at, tag });
+            self.record(MediumChange::Mark { at, tag });
         }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
@@ -616,7 +640,7 @@ impl Chip {
         self.blocks[block as usize] = 0;
         self.count_erase(block);
         if self.watched {
-            self.record(|| MediumChange::Erase { block });
+            self.record(MediumChange::Erase { block });
         }
         debug_assert!(
             self.pages_of(block).all(|at| !self.is_programmed(at) && self.peek(at).is_erased()),
@@ -647,7 +671,7 @@ impl Chip {
         self.counters.spare_programs += 1;
         self.blocks[block as usize] |= BAD;
         if self.watched {
-            self.record(|| MediumChange::Bad { block });
+            self.record(MediumChange::Bad { block });
         }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
@@ -773,9 +797,8 @@ impl Chip {
     #[inline]
     fn count_read(&mut self, page: u32) {
         // Most parts read all pages alike.
-        if self.timing.read_ns.len() > 1 {
-            let array_ns = self.timing.array_read_ns(self.word_line_position(page));
-            self.extra_read_ns += array_ns - self.timing.lower_read_ns();
+        if self.reads_alike == ReadTimes::Several {
+            self.extra_read_ns += self.extra_read_of_page_ns(page);
         }
     }
 

@@ -26,15 +26,23 @@ impl Dies {
     ///
     /// # Errors
     /// As [`ftl::Ftl::write`], of folding.
+    #[inline]
     pub(crate) fn write_slc(
         &mut self,
         die: usize,
         lpns: &[u32],
         ready: Moment,
     ) -> Result<Option<Moment>, FtlError> {
-        if self.all[die].slc.is_none() {
-            return Ok(None);
-        }
+        if self.all[die].slc.is_none() { Ok(None) } else { self.program_slc(die, lpns, ready) }
+    }
+
+    #[cold]
+    fn program_slc(
+        &mut self,
+        die: usize,
+        lpns: &[u32],
+        ready: Moment,
+    ) -> Result<Option<Moment>, FtlError> {
         let mut begin = ready;
         // Blocks that the layer has lent go back first if it needs them.
         while !self.has_slc_room(die) || self.owes(die) {

@@ -47,12 +47,6 @@ pub enum MediumChange {
     },
 }
 
-impl MediumChange {
-    pub(super) fn program(to: PageAddress, tags: &[Tag]) -> Self {
-        Self::Program { to, units: tags.iter().map(|tag| Unit { tag: *tag, from: None }).collect() }
-    }
-}
-
 impl Chip {
     /// Records from now on what changes the medium, for [`Chip::take_changes`].
     ///
@@ -77,10 +71,22 @@ impl Chip {
         }
     }
 
+    /// Notes a change that was carried out, if changes are recorded.
     #[cold]
-    pub(super) fn record(&mut self, change: impl FnOnce() -> MediumChange) {
+    pub(super) fn record(&mut self, change: MediumChange) {
         if let Some(changes) = &mut self.changes {
-            changes.push(change());
+            changes.push(change);
+        }
+    }
+
+    /// As [`Chip::record`], of a program of pages that are no copies as far as it is known yet.
+    // Apart, so that nothing of it stands in the way of a plain program.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn record_program(&mut self, to: PageAddress, tags: &[Tag]) {
+        if self.changes.is_some() {
+            let units = tags.iter().map(|tag| Unit { tag: *tag, from: None }).collect();
+            self.record(MediumChange::Program { to, units });
         }
     }
 

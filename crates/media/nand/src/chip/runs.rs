@@ -4,7 +4,7 @@
 //! something must look at each operation, there is no run: the caller copies page by page, and meets
 //! the rule at the page that breaks it.
 
-use super::Chip;
+use super::{Chip, ReadTimes};
 use crate::{PageAddress, PageOrder, Role};
 
 impl Chip {
@@ -27,7 +27,7 @@ impl Chip {
         sequence: u64,
         role: Role,
     ) -> bool {
-        let is_plain = !self.watched && self.bytes.is_none() && self.timing.read_ns.len() == 1;
+        let is_plain = !self.watched && self.bytes.is_none() && self.reads_alike == ReadTimes::One;
         if !is_plain || !self.may_copy_run(from, lpns.len(), to) {
             return false;
         }

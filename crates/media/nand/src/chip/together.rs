@@ -4,7 +4,7 @@
 //! array pages: each is programmed once, in order, and whole. Units that nobody gave are filled with padding, as a
 //! program writes all cells of the word line in any case. A torn or failed program takes all of its units.
 
-use super::{Chip, MediumChange, NEXT_PAGE};
+use super::{Chip, NEXT_PAGE};
 use crate::geometry::PAGES_PER_PROGRAM_MAX;
 use crate::{NandError, PageAddress, Role, Tag};
 use std::ops::Range;
@@ -103,7 +103,7 @@ impl Chip {
         self.count_program(to.page);
         if self.watched {
             let tags = self.tags_from(to, pages);
-            self.record(|| MediumChange::program(to, &tags[..pages as usize]));
+            self.record_program(to, &tags[..pages as usize]);
         }
         if completes_before_cut { Ok(()) } else { Err(NandError::PowerLost) }
     }
@@ -200,7 +200,7 @@ impl Chip {
         self.count_program(to.page);
         self.moved_pages += u64::from(pages);
         if self.watched {
-            self.record(|| MediumChange::program(to, tags));
+            self.record_program(to, tags);
             let sources: Vec<_> =
                 self.pages_with(from.page).map(|page| PageAddress::new(from.block, page)).collect();
             self.record_sources(&sources);
