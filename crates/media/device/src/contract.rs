@@ -33,6 +33,25 @@ pub trait BlockDevice: Send {
     /// [`DeviceError`]; the command then took no time.
     fn submit(&mut self, now_ns: u64, command: &Command) -> Result<Completion, DeviceError>;
 
+    /// Writes that one packed command may hold; 1 of a device that knows none.
+    fn packed_writes(&self) -> u32 {
+        1
+    }
+
+    /// Takes several writes as one packed command, whose end is that of all.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::submit`]; then none of them was carried out.
+    fn submit_packed(
+        &mut self,
+        now_ns: u64,
+        commands: &[Command],
+    ) -> Result<Completion, DeviceError> {
+        // Only devices that say so are asked for more than one.
+        debug_assert_eq!(commands.len(), 1, "this device packs nothing");
+        self.submit(now_ns, &commands[0])
+    }
+
     /// Fills the device before a run, and says how it became steady if that was asked for. Time does not
     /// pass, and statistics begin again at zero.
     ///

@@ -810,6 +810,95 @@ impl FlashDevice {
     }
 }
 
+impl FlashDevice {
+    /// Carries out a command, or several writes as one packed command.
+    #[allow(clippy::inline_always, reason = "a call for each command is a hundredth of a replay")]
+    #[inline(always)]
+    fn carry_out(&mut self, now_ns: u64, commands: &[Command]) -> Result<Completion, DeviceError> {
+        if now_ns < self.last_ns {
+            return Err(DeviceError::TimeWentBackwards { now_ns, last_ns: self.last_ns });
+        }
+        if self.is_without_power() {
+            return Err(DeviceError::PowerLost);
+        }
+        self.last_ns = now_ns;
+        self.statistics.submitted += commands.len() as u64;
+        for command in commands {
+            command.check(self.sectors)?;
+        }
+        // Commands begin in order, on the place that is free first.
+        let start_ns = now_ns.max(self.places.first_ns());
+        // Idle time is made up for now: the state must be that of the moment at which the command
+        // begins. A read that is prefetched begins on the dies as it comes.
+        let prefetches = self.host.prefetches && commands[0].operation == Operation::Read;
+        // Not before the command ahead of it begins: until then the dies are as that one finds them.
+        let early_ns = if prefetches { now_ns.max(self.caught_up_ns) } else { start_ns };
+        self.catch_up(early_ns)?;
+        self.caught_up_ns = early_ns;
+        self.fail_if_due(now_ns)?;
+        self.cleaning_times.forget_before(now_ns);
+        let waited_ns = self.cleaning_times.between(now_ns, start_ns);
+        let start = Moment { ns: start_ns, cleaning_ns: waited_ns };
+        let mut cached_sectors = 0;
+        let early = Moment { ns: early_ns, cleaning_ns: 0 };
+        let done = match commands {
+            [command] => self.execute(command, early, start, &mut cached_sectors)?,
+            writes => self.execute_packed(writes, start, &mut cached_sectors)?,
+        };
+        debug_assert!(done.ns >= start_ns, "a command ends after it begins");
+        debug_assert!(
+            waited_ns <= done.cleaning_ns && done.cleaning_ns <= done.ns - now_ns,
+            "the wait for cleaning is part of the command's time"
+        );
+        self.places.occupy_first(done.ns);
+        // Cleaning comes first in a command: it delays the commands behind.
+        let own_cleaning_ns = done.cleaning_ns - waited_ns;
+        self.cleaning_times.add(start_ns, start_ns + own_cleaning_ns);
+        for command in commands {
+            self.statistics.count(command);
+        }
+        self.let_time_pass(now_ns);
+        Ok(Completion {
+            start_ns,
+            done_ns: done.ns,
+            cleaning_ns: done.cleaning_ns,
+            own_cleaning_ns,
+            cached_sectors,
+        })
+    }
+
+    /// One overhead and one header for several writes; done with the last of them.
+    #[cold]
+    fn execute_packed(
+        &mut self,
+        writes: &[Command],
+        start: Moment,
+        cached: &mut u32,
+    ) -> Result<Moment, FtlError> {
+        debug_assert!(
+            writes.iter().all(|write| write.operation == Operation::Write && !write.fua),
+            "writes without force unit access are packed"
+        );
+        let ready = self.begin(start, Operation::Write);
+        // The header with their addresses, a block of 512 bytes.
+        let mut arrived = self.cross(ready, 1);
+        let mut done = arrived;
+        for write in writes {
+            let end = if self.cache.exists() {
+                *cached += write.sectors;
+                arrived = self.write_to_cache(write, arrived)?;
+                arrived
+            } else if self.parts_shift > 0 {
+                self.write_parts(write, arrived)?
+            } else {
+                self.write_through(write, arrived)?
+            };
+            done = done.or_later(end);
+        }
+        Ok(done)
+    }
+}
+
 impl BlockDevice for FlashDevice {
     fn sectors(&self) -> u64 {
         self.sectors
@@ -827,50 +916,21 @@ impl BlockDevice for FlashDevice {
         false
     }
 
+    fn packed_writes(&self) -> u32 {
+        self.host.packed_writes.unwrap_or(0).max(1)
+    }
+
+    fn submit_packed(
+        &mut self,
+        now_ns: u64,
+        commands: &[Command],
+    ) -> Result<Completion, DeviceError> {
+        self.carry_out(now_ns, commands)
+    }
+
+    #[inline]
     fn submit(&mut self, now_ns: u64, command: &Command) -> Result<Completion, DeviceError> {
-        if now_ns < self.last_ns {
-            return Err(DeviceError::TimeWentBackwards { now_ns, last_ns: self.last_ns });
-        }
-        if self.is_without_power() {
-            return Err(DeviceError::PowerLost);
-        }
-        self.last_ns = now_ns;
-        self.statistics.submitted += 1;
-        command.check(self.sectors)?;
-        // Commands begin in order, on the place that is free first.
-        let start_ns = now_ns.max(self.places.first_ns());
-        // Idle time is made up for now: the state must be that of the moment at which the command
-        // begins. A read that is prefetched begins on the dies as it comes.
-        let prefetches = self.host.prefetches && command.operation == Operation::Read;
-        // Not before the command ahead of it begins: until then the dies are as that one finds them.
-        let early_ns = if prefetches { now_ns.max(self.caught_up_ns) } else { start_ns };
-        self.catch_up(early_ns)?;
-        self.caught_up_ns = early_ns;
-        self.fail_if_due(now_ns)?;
-        self.cleaning_times.forget_before(now_ns);
-        let waited_ns = self.cleaning_times.between(now_ns, start_ns);
-        let start = Moment { ns: start_ns, cleaning_ns: waited_ns };
-        let mut cached_sectors = 0;
-        let early = Moment { ns: early_ns, cleaning_ns: 0 };
-        let done = self.execute(command, early, start, &mut cached_sectors)?;
-        debug_assert!(done.ns >= start_ns, "a command ends after it begins");
-        debug_assert!(
-            waited_ns <= done.cleaning_ns && done.cleaning_ns <= done.ns - now_ns,
-            "the wait for cleaning is part of the command's time"
-        );
-        self.places.occupy_first(done.ns);
-        // Cleaning comes first in a command: it delays the commands behind.
-        let own_cleaning_ns = done.cleaning_ns - waited_ns;
-        self.cleaning_times.add(start_ns, start_ns + own_cleaning_ns);
-        self.statistics.count(command);
-        self.let_time_pass(now_ns);
-        Ok(Completion {
-            start_ns,
-            done_ns: done.ns,
-            cleaning_ns: done.cleaning_ns,
-            own_cleaning_ns,
-            cached_sectors,
-        })
+        self.carry_out(now_ns, std::slice::from_ref(command))
     }
 
     fn precondition(

@@ -10,6 +10,9 @@ const SUBMISSION_QUEUES_MAX: u32 = 1_024;
 /// Arbitration Burst that says "no limit" (NVMe, feature 01h, bits 2:0).
 const BURST_WITHOUT_LIMIT: u32 = 7;
 
+/// Most entries of a packed command: its header is a block of 512 bytes, eight a write and eight of its own (JESD84-B45).
+const PACKED_MAX: u32 = 63;
+
 /// Unit of the aggregation time of interrupts (NVMe, feature 08h, bits 15:8).
 const COALESCING_UNIT_US: u32 = 100;
 
@@ -32,6 +35,10 @@ pub struct HostSpec {
     /// buffer. Overhead and transfers keep the order.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prefetches: bool,
+    /// Writes that the driver packs into one command, at most: `MAX_PACKED_WRITES` of eMMC 4.5 (`EXT_CSD` byte 500). 0 or
+    /// left out: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed_writes: Option<u32>,
     /// Processors of the controller: so many commands have their overhead at once. Left out, each command has its
     /// own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,6 +118,10 @@ impl HostSpec {
             ),
             ((1..=65_536).contains(&self.queue_depth), "queue_depth must be 1 to 65536"),
             ((1..=1_024).contains(&self.executes), "executes must be 1 to 1024"),
+            (
+                within(self.packed_writes, 0, PACKED_MAX),
+                "packed_writes must be 0 to 63: entries of the header",
+            ),
             (within(self.processors, 1, 1_024), "processors must be 1 to 1024"),
             (
                 within(self.submission_queues, 1, SUBMISSION_QUEUES_MAX),
@@ -164,7 +175,13 @@ impl HostSpec {
         }
         let in_classes: u32 = classed[..3].iter().map(|(count, _)| count.unwrap_or(0)).sum();
         let coalesces = [self.interrupt_coalescing_threshold, self.interrupt_coalescing_time_us];
+        let packed = self.packed_writes.unwrap_or(0);
         let rules = [
+            (packed == 0 || !is_disk, "packed_writes says nothing of a disk: leave it out"),
+            (
+                packed == 0 || queues == 1,
+                "packed_writes needs one queue: only the driver of cards packs",
+            ),
             (
                 queues == 1 || !is_disk,
                 "submission_queues must be 1 for a disk: it has one arm and one queue",

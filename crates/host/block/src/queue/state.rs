@@ -104,6 +104,8 @@ struct Issued {
     pub(super) request: Option<RequestId>,
     /// The hardware queue that carries it.
     hardware_queue: u32,
+    /// It is part of the packed command of the one issued before it.
+    is_packed: bool,
     start_ns: u64,
     own_ns: u64,
     cleaning_ns: u64,
@@ -170,6 +172,8 @@ pub(super) struct State {
     pub(super) options: QueueOptions,
     /// Commands that the device takes, in each hardware queue.
     pub(super) queue_depth: u32,
+    /// Writes that the driver packs into one command, at most.
+    packed_writes: u32,
     /// Which hardware queue a process uses.
     map: QueueMap,
     pub(super) hardware: Vec<HardwareQueue>,
@@ -208,6 +212,10 @@ impl State {
         options: QueueOptions,
         queue_depth: u32,
     ) -> Self {
+        let packed_writes = match &device {
+            Device::Timed(device) => device.packed_writes(),
+            Device::Queued(_) | Device::Served { .. } => 1,
+        };
         let map = match &device {
             Device::Queued(device)
                 if device.queues() > 1 && elevator.scheduler().is_multi_queue() =>
@@ -227,6 +235,7 @@ impl State {
             device,
             options,
             queue_depth,
+            packed_writes,
             plugged: 0,
             is_plugged: false,
             unplug_ns: None,
@@ -259,7 +268,8 @@ impl State {
         );
         let with_members = self.members.iter().filter(|members| !members.is_empty()).count();
         assert_eq!(with_members, requests, "every request has bios, and no other has any");
-        assert_eq!(self.issued.len(), self.outstanding() as usize, "commands that are not done");
+        let commands = self.issued.iter().filter(|(_, issued)| !issued.is_packed).count();
+        assert_eq!(commands, self.outstanding() as usize, "commands that are not done");
         let is_admitted = |queue: &HardwareQueue| queue.outstanding <= self.queue_depth;
         assert!(self.hardware.iter().all(is_admitted), "the device gets as many as it admits");
         assert!(self.issued.iter().is_sorted_by_key(|(number, _)| *number), "order of issue");
@@ -434,11 +444,44 @@ impl State {
         passing: Option<Rc<BioState>>,
     ) {
         let number = CommandNumber(self.issues);
-        self.issues += 1;
         let members = request.map(|id| self.members[id.index()].as_slice()).unwrap_or_default();
         let parts = || members.iter().map(|member| member.0.part()).collect();
-        let (completion, error) = self.device.send(now_ns, number, command, hardware_queue, parts);
-        self.hardware[hardware_queue].outstanding += 1;
+        let sent = self.device.send(now_ns, number, command, hardware_queue, parts);
+        self.note_issued(now_ns, command, hardware_queue, (request, passing), sent, false);
+    }
+
+    /// Sends several writes as one packed command, which ends all of them.
+    pub(super) fn issue_together(&mut self, now_ns: u64, commands: &[Command], ids: &[RequestId]) {
+        let Device::Timed(device) = &mut self.device else { unreachable!("timed devices pack") };
+        let at_once =
+            device::Completion { start_ns: now_ns, done_ns: now_ns, ..Default::default() };
+        let mut sent = match device.submit_packed(now_ns, commands) {
+            Ok(completion) => (completion, None),
+            Err(error) => (at_once, Some(error)),
+        };
+        for (index, (command, id)) in commands.iter().zip(ids).enumerate() {
+            self.note_issued(now_ns, command, 0, (Some(*id), None), sent, index > 0);
+            // Its cleaning is counted once.
+            sent.0.own_cleaning_ns = 0;
+        }
+    }
+
+    /// Takes a command that was sent into the books.
+    #[allow(clippy::inline_always, reason = "as `issue`, which is called for each command")]
+    #[inline(always)]
+    fn note_issued(
+        &mut self,
+        now_ns: u64,
+        command: &Command,
+        hardware_queue: usize,
+        (request, passing): (Option<RequestId>, Option<Rc<BioState>>),
+        (completion, error): (device::Completion, Option<DeviceError>),
+        is_packed: bool,
+    ) {
+        let number = CommandNumber(self.issues);
+        self.issues += 1;
+        let members = request.map(|id| self.members[id.index()].as_slice()).unwrap_or_default();
+        self.hardware[hardware_queue].outstanding += u32::from(!is_packed);
         if let Device::Timed(_) = self.device {
             self.running.push(Reverse((completion.done_ns, number)));
         }
@@ -473,6 +516,7 @@ impl State {
         let issued = Issued {
             request,
             hardware_queue: hardware_queue as u32,
+            is_packed,
             start_ns: completion.start_ns,
             own_ns: execution_ns - cleaning_ns,
             cleaning_ns,
@@ -518,7 +562,8 @@ impl State {
             self.occupancy.end(number);
         }
         let Some((_, issued)) = self.take_issued(number) else { return };
-        self.hardware[issued.hardware_queue as usize].outstanding -= 1;
+        // The first of a packed command stands for all: they end together.
+        self.hardware[issued.hardware_queue as usize].outstanding -= u32::from(!issued.is_packed);
         let mut members = match issued.request {
             Some(id) => {
                 self.elevator.complete(now_ns, id);

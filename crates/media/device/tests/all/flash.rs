@@ -545,3 +545,31 @@ fn cleaning_reads_each_page_in_its_own_time() {
     assert!(chip.extra_read_ns() > 20_000 * 1_000);
     assert_eq!(statistics.die_busy_ns, expected_ns);
 }
+
+#[test]
+fn a_packed_command_has_one_overhead_and_a_header() {
+    let spec = small(&[("cache.bytes", "65536"), ("host.packed_writes", "8")]);
+    let writes: Vec<Command> = (0..4).map(|page| Command::write(page * 80, PAGE)).collect();
+    let (overhead_ns, page_ns, header_ns) = (10_000, 20_480, 2_560);
+    let mut packs = device(&spec, 1024);
+    assert_eq!(packs.packed_writes(), 8);
+    let done = packs.submit_packed(0, &writes).expect("healthy");
+    assert_eq!(done.done_ns, overhead_ns + header_ns + 4 * page_ns);
+    assert_eq!((packs.statistics().writes, packs.statistics().completed), (4, 4));
+    let mut alone = device(&spec, 1024);
+    let mut now_ns = 0;
+    for write in &writes {
+        now_ns = alone.submit(now_ns, write).expect("healthy").done_ns;
+    }
+    assert_eq!(now_ns, 4 * (overhead_ns + page_ns));
+    // Both have the same on the medium after a flush.
+    let chip = |device: &mut FlashDevice| {
+        let flushed = device.submit(now_ns, &Command::flush()).expect("healthy");
+        (flushed.done_ns > now_ns, device.statistics().chip)
+    };
+    assert_eq!(chip(&mut packs), chip(&mut alone));
+    // One command outside of the device refuses all.
+    let outside = [writes[0], Command::write(1 << 40, 8)];
+    let refused = packs.submit_packed(1_000_000_000, &outside);
+    assert!(matches!(refused, Err(DeviceError::PastTheEnd { .. })), "{refused:?}");
+}

@@ -98,8 +98,37 @@ impl State {
                 Direction::Write => Operation::Write,
             };
             let command = Command::new(operation, bio.sector, bio.sectors);
+            if self.packed_writes > 1 && operation == Operation::Write {
+                self.issue_packed(now_ns, command, id);
+                continue;
+            }
             self.issue(now_ns, &command, own, Some(id), None);
         }
+    }
+
+    /// A write, and those that the scheduler gives next, as one packed command.
+    ///
+    /// The driver takes requests until one is no write, or too long with those before it and the header; that one goes
+    /// back. Source: `mmc_blk_prep_packed_list` of `drivers/mmc/card/block.c`, Linux 3.9 to 4.9.
+    #[cold]
+    fn issue_packed(&mut self, now_ns: u64, first: Command, id: RequestId) {
+        let mut commands = vec![first];
+        let mut ids = vec![id];
+        // The header is a sector of the command, too.
+        let mut sectors = first.sectors + 1;
+        while commands.len() < self.packed_writes as usize {
+            let held = self.hardware[0].held.pop_front();
+            let Some(next) = held.or_else(|| self.elevator.next_for(0, now_ns)) else { break };
+            let bio = &self.elevator.queue().requests[next].bio;
+            sectors += bio.sectors;
+            if bio.direction != Direction::Write || sectors > self.options.max_sectors {
+                self.hardware[0].held.push_front(next);
+                break;
+            }
+            commands.push(Command::write(bio.sector, bio.sectors));
+            ids.push(next);
+        }
+        self.issue_together(now_ns, &commands, &ids);
     }
 
     /// A command that passes the scheduler by, in the hardware queue of its process.
