@@ -9,6 +9,7 @@ import pytest
 
 import nandlab as nl
 from nandlab.cli import main
+from nandlab.cli.device_replay import _balance
 
 _TINY = """
 name = "tiny"
@@ -197,3 +198,40 @@ def test_addresses_past_the_end(trace: Path, device: Path) -> None:
     assert wrapped["requests_out"] == 1001
     (clipped,) = _replayed(trace, device, settings=small, address="clip")["runs"]
     assert clipped["requests_out"] < 1001
+
+
+@pytest.mark.parametrize(
+    ("rare", "told"),
+    [
+        ({}, ""),
+        ({"read_retries": [1, 1]}, " 1 read took 1 retry."),
+        ({"read_retries": [2, 5]}, " 2 reads took 5 retries."),
+        ({"suspensions": 1}, " 1 program or erase stopped for a read."),
+        ({"suspensions": 1200}, " 1,200 programs and erases stopped for a read."),
+        ({"slc": {"written_pages": 0, "folded_pages": 0, "stale_pages": 0, "erases": 0}}, ""),
+        (
+            {"slc": {"written_pages": 1, "folded_pages": 0, "stale_pages": 1, "erases": 1}},
+            " The SLC cache took 1 page: 0 folded, 1 written again or discarded before that, "
+            "1 erase.",
+        ),
+    ],
+)
+def test_what_only_some_devices_do_is_told_where_it_happened(
+    rare: dict[str, Any], told: str
+) -> None:
+    run = {"ftl": "page", "scheduler": "noop", "requests_in": 9, "requests_out": 9}
+    assert _balance(run | rare, is_one=True) == f"9 of 9 requests answered.{told}"
+
+
+def test_an_slc_cache_takes_writes_and_is_told(
+    trace: Path, device: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slc = {"blocks_per_die": 8, "read_ns": 25_000, "program_ns": 200_000, "erase_ns": 2_000_000}
+    words = ["replay", str(trace), "--device", str(device), "--precondition", "none"]
+    for key, value in slc.items():
+        words += ["--set", f"slc.{key}={value}"]
+    assert main(words) == 0
+    assert "The SLC cache took " in capsys.readouterr().out
+    # The part states no times of one bit a cell.
+    assert main(words[:-2]) == 2
+    assert "slc.read_ns, program_ns and erase_ns must be given" in capsys.readouterr().err

@@ -184,12 +184,12 @@ def _balance(run: Mapping[str, Any], *, is_one: bool) -> str:
     if "read_retries" in run:
         reads, retries = run["read_retries"]
         told.append(f"{counted(reads, 'read')} took {counted(retries, 'retry', 'retries')}.")
-    if "slc" in run:
-        slc = run["slc"]
+    slc = run.get("slc")
+    if slc and slc["written_pages"]:
         told.append(
-            f"The SLC cache took {counted(slc['written_pages'], 'page')}, of which "
-            f"{slc['folded_pages']:,} were folded and {slc['stale_pages']:,} were written again or "
-            f"discarded before; {counted(slc['erases'], 'erase')} in it."
+            f"The SLC cache took {counted(slc['written_pages'], 'page')}: {slc['folded_pages']:,} "
+            f"folded, {slc['stale_pages']:,} written again or discarded before that, "
+            f"{counted(slc['erases'], 'erase')}."
         )
     if "suspensions" in run:
         stopped = counted(run["suspensions"], "program or erase", "programs and erases")

@@ -62,13 +62,8 @@ impl SlcSpec {
     /// # Errors
     /// A sentence that begins with the key.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let has_times = self.read_ns > 0 && self.program_ns > 0 && self.erase_ns > 0;
         let second_ns = 1_000_000_000;
         let rules = [
-            (
-                !self.exists() || has_times,
-                "read_ns, program_ns and erase_ns must be given: the part states none of one bit a cell",
-            ),
             (self.read_ns <= second_ns, "read_ns must be at most 1000000000 (1 s)"),
             (self.program_ns <= second_ns, "program_ns must be at most 1000000000 (1 s)"),
             (self.erase_ns <= 10 * second_ns, "erase_ns must be at most 10000000000 (10 s)"),
@@ -82,6 +77,16 @@ impl SlcSpec {
             ),
         ];
         first_broken("slc", &rules)
+    }
+
+    /// Checks that a cache has its times, once all keys are set.
+    ///
+    /// # Errors
+    /// A sentence that begins with the key.
+    pub(crate) fn check_times(&self) -> Result<(), String> {
+        let has_times = self.read_ns > 0 && self.program_ns > 0 && self.erase_ns > 0;
+        let told = "read_ns, program_ns and erase_ns must be given: the part states none of one bit a cell";
+        first_broken("slc", &[(!self.exists() || has_times, told)])
     }
 }
 

@@ -373,6 +373,7 @@ impl DeviceSpec {
     /// A sentence that begins with the key outside its range and names the permitted values.
     pub fn check(&self) -> Result<(), String> {
         self.check_values()?;
+        self.slc.check_times()?;
         self.host.check_queues(self.disk.is_some())
     }
 
