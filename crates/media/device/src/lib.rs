@@ -16,6 +16,7 @@ mod cache;
 mod command;
 mod constant;
 mod contract;
+mod cut_watch;
 mod die;
 mod disk;
 mod disk_spec;

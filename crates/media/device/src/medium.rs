@@ -10,9 +10,13 @@
 //! that belongs to the write (until then a rebuild may undo it). A still older version is never what a layer may
 //! answer; where one does, the page is [`Content::Gone`] and reads fail.
 
+mod follower;
+
+use crate::cut_watch::CutWatch;
 use crate::slc::Slc;
+use follower::Follower;
 use ftl::{Ftl, FtlError, Work};
-use nand::{Chip, CutPoint, LowerPages, MediumChange, NandError, PageAddress, Role, Timing};
+use nand::{Chip, CutPoint, MediumChange, NandError, PageAddress, Role, Timing};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -94,59 +98,6 @@ pub(crate) struct Medium {
     last_version: u64,
     page_bytes: usize,
     scratch: Vec<MediumChange>,
-}
-
-/// A chip that follows another one in simulated time.
-#[derive(Clone, Debug)]
-struct Follower {
-    chip: Chip,
-    /// Versions of the programmed pages of each block; none of a block that no write of the host has reached.
-    versions: Vec<Option<Box<[u64]>>>,
-}
-
-impl Follower {
-    /// Follows a chip, which records its changes from now on.
-    fn new(leader: &mut Chip) -> Self {
-        // A torn upper page takes no lower page with it that was acknowledged.
-        leader.set_lower_pages(LowerPages::BackedUp);
-        let chip = leader.clone();
-        leader.record_changes();
-        Self { versions: vec![None; chip.geometry().blocks as usize], chip }
-    }
-
-    fn version_at(&self, at: PageAddress) -> u64 {
-        self.versions[at.block as usize].as_ref().map_or(0, |pages| pages[at.page as usize])
-    }
-
-    fn set_versions(&mut self, to: PageAddress, numbers: &[u64]) {
-        let block = &mut self.versions[to.block as usize];
-        // A block that holds nothing of the host needs no list.
-        if block.is_none() && numbers.iter().all(|number| *number == 0) {
-            return;
-        }
-        let pages = self.chip.geometry().pages_per_block as usize;
-        let block = block.get_or_insert_with(|| vec![0; pages].into());
-        block[to.page as usize..to.page as usize + numbers.len()].copy_from_slice(numbers);
-    }
-
-    /// A chip for the leader to go on with after a power cut. Reads were no changes: they are counted there alone.
-    fn lead_again(&mut self, leader: &Chip) -> Chip {
-        self.chip.adopt_reads(leader);
-        let mut chip = self.chip.clone();
-        chip.record_changes();
-        chip
-    }
-
-    fn digest(&self, hash: &mut blake3::Hasher) {
-        for block in 0..self.chip.geometry().blocks {
-            hash.update(&self.chip.erase_cycles(block).to_le_bytes());
-            for page in 0..self.chip.next_page(block) {
-                let tag = self.chip.peek(PageAddress::new(block, page));
-                hash.update(&tag.lpn().to_le_bytes());
-                hash.update(&tag.sequence().to_le_bytes());
-            }
-        }
-    }
 }
 
 /// True if what a page of this role holds came from the host or was copied from such a page.
@@ -555,40 +506,4 @@ fn fresh_pages<'a>(
 fn program_ns(timing: &Timing, position: u32) -> u64 {
     // A part that lists fewer times repeats the last.
     timing.program_ns[(position as usize).min(timing.program_ns.len() - 1)]
-}
-
-/// Counts programs and erases up to the one in which the supply is to fail.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CutWatch {
-    programs_left: Option<u64>,
-    erases_left: Option<u64>,
-    /// When the supply fails, once that is known.
-    pub(crate) cut_ns: Option<u64>,
-}
-
-impl CutWatch {
-    /// Cuts the power in the middle of the `count`-th program from now on; the first is number 1.
-    pub(crate) fn at_program(count: u64) -> Self {
-        Self { programs_left: Some(count), ..Self::default() }
-    }
-
-    /// As [`CutWatch::at_program`], of an erase.
-    pub(crate) fn at_erase(count: u64) -> Self {
-        Self { erases_left: Some(count), ..Self::default() }
-    }
-
-    fn see(&mut self, change: &MediumChange, begin_ns: u64, end_ns: u64) {
-        let left = match change {
-            MediumChange::Program { .. } => &mut self.programs_left,
-            MediumChange::Erase { .. } => &mut self.erases_left,
-            MediumChange::Mark { .. } | MediumChange::Bad { .. } => return,
-        };
-        let Some(count) = left else { return };
-        *count -= 1;
-        if *count == 0 {
-            *left = None;
-            // Rounded up: a moment within the operation, not the one at which it begins.
-            self.cut_ns = Some(begin_ns + (end_ns - begin_ns).div_ceil(2));
-        }
-    }
 }

@@ -5,9 +5,10 @@
 //! torn, those to come do not happen, and what the write cache held is lost unless it was programmed by then. So a
 //! write without force unit access is durable once a flush that came after its completion is done.
 
+use crate::cut_watch::CutWatch;
 use crate::die::Dies;
 use crate::flash::{FlashDevice, Piece};
-use crate::medium::{CutWatch, Medium, TornOperation};
+use crate::medium::{Medium, TornOperation};
 use crate::timeline::Moment;
 use crate::{BlockDevice, Command, Completion, DeviceError, Operation, SECTOR_BYTES};
 use std::ops::Range;
