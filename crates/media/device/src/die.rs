@@ -580,6 +580,7 @@ impl Dies {
             (die.busy_until_ns, die.drained_ns) = (0, 0);
             if let Some(slc) = &mut die.slc {
                 slc.statistics = SlcStatistics::default();
+                slc.chip.reset_counters();
             }
             die.clean_from_ns = self.cleaning.idle_before_ns;
             die.may_clean = true;

@@ -188,6 +188,10 @@ pub(crate) fn prepare(
     device.drain_cache()?;
     let (mut filled_pages, mut streams) = (Vec::new(), Vec::new());
     for (die, number) in device.dies.all.iter_mut().zip(0_u64..) {
+        // The fill goes past the SLC cache, whose copies would be taken for newer ones.
+        if let Some(slc) = &mut die.slc {
+            slc.clear().map_err(ftl::FtlError::from)?;
+        }
         // Array page p of the device is array page p / dies of die p mod dies; the last one may be filled in part.
         let whole = (pages / parts).saturating_sub(number).div_ceil(dies) * parts;
         let is_last = pages / parts % dies == number;

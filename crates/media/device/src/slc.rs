@@ -313,6 +313,21 @@ impl Slc {
         Ok(())
     }
 
+    /// Erases all of it, and begins to count at zero: what it held is of no use any more.
+    ///
+    /// # Errors
+    /// As [`Chip::erase`].
+    pub(crate) fn clear(&mut self) -> Result<(), NandError> {
+        self.map.clear();
+        self.valid.fill(0);
+        while self.holds_pages() {
+            self.erase_oldest()?;
+        }
+        self.chip.reset_counters();
+        self.statistics = SlcStatistics::default();
+        Ok(())
+    }
+
     /// Builds all tables anew from the chip; the layer forgets what lies here.
     ///
     /// # Errors

@@ -148,3 +148,22 @@ fn full_pools_write_with_one_cliff_or_in_a_saw_tooth() {
     let waits = fold[80..].iter().filter(|time_ns| **time_ns > 2_000_000).count();
     assert_eq!(waits, 80, "every fourth write waits for a block");
 }
+
+#[test]
+fn preconditioning_leaves_it_empty_and_its_counts_at_zero() {
+    let mut device = cached(&[]);
+    for page in 0..6 {
+        write(&mut device, page * 1_000_000, page);
+    }
+    let fill = Preconditioning::Fill.steps(1).expect("a fill");
+    device.precondition(&fill).expect("filled");
+    let statistics = device.statistics();
+    assert_eq!((statistics.slc, statistics.slc_chip), Default::default());
+    // The pages come from the layer, and there is room for eight again.
+    assert_eq!(read(&mut device, 0, 0), OVERHEAD_NS + 75_000 + TRANSFER_NS + HOST_NS);
+    let slc_ns = OVERHEAD_NS + HOST_NS + TRANSFER_NS + 200_000;
+    for page in 0..8 {
+        assert_eq!(write(&mut device, 1_000_000 * (page + 1), page), slc_ns, "page {page}");
+    }
+    assert!(write(&mut device, 20_000_000, 9) > slc_ns);
+}
