@@ -41,7 +41,7 @@ pub trait BlockDevice: Send {
     /// Takes several writes as one packed command, whose end is that of all.
     ///
     /// # Errors
-    /// As [`BlockDevice::submit`]; then none of them was carried out.
+    /// As [`BlockDevice::submit`]. At the end of life of a layer the first of them may have been carried out.
     fn submit_packed(
         &mut self,
         now_ns: u64,

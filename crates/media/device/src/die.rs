@@ -154,7 +154,7 @@ pub(crate) struct Die {
     /// Reads that were retried, and retries of all of them.
     retried_reads: u64,
     read_retries: u64,
-    /// What it does, as long as a read may suspend it.
+    /// Its last operation, if a read may suspend it.
     suspendable: Option<Suspendable>,
     suspensions: u64,
     /// What the die holds in simulated time, on a device that stores bytes.
@@ -162,6 +162,12 @@ pub(crate) struct Die {
 }
 
 impl Die {
+    /// A write past the cache took sectors of it along, which are on the medium at `end_ns`: a flush that comes before
+    /// that finds them in the cache no more, and waits for them all the same.
+    pub(crate) fn take_along(&mut self, end_ns: u64) {
+        self.drained_ns = self.drained_ns.max(end_ns);
+    }
+
     /// Takes pages of the cache that are on the medium at `end_ns`.
     pub(crate) fn fly(&mut self, slots: &[u32], end_ns: u64) {
         debug_assert!(self.in_flight.is_none(), "a die programs one thing at a time");
@@ -189,7 +195,7 @@ impl Die {
     fn record_slc(&mut self) {
         if let (Some(medium), Some(slc)) = (&mut self.medium, &mut self.slc) {
             medium.record_slc(&mut slc.chip);
-            // What a layer does to forget pages, which most do in memory.
+            // What a layer does to forget pages.
             medium.record(self.layer.0.as_mut());
         }
     }
@@ -415,7 +421,7 @@ impl Dies {
         if let Some(activity) = &mut self.activity {
             record(activity, Activity { die: die as u32, start_ns, end_ns, kind });
         }
-        // Whoever knows that the end of this is told to nobody offers it again.
+        // An operation whose end nobody learns is offered again by its caller.
         if self.suspend.per_operation > 0 {
             self.all[die].suspendable = None;
         }
@@ -567,6 +573,7 @@ impl Dies {
             (die.busy_until_ns, die.drained_ns) = (now_ns, 0);
             die.clean_from_ns = now_ns + self.cleaning.idle_before_ns;
             (die.may_clean, die.in_block, die.in_flight) = (true, false, None);
+            die.is_folding = false;
             die.suspendable = None;
             die.cleaning_times = CleaningTimes::default();
         }
@@ -587,6 +594,7 @@ impl Dies {
             die.cleaning_times = CleaningTimes::default();
             (die.busy_ns, die.foreground_cleaning_ns, die.background_cleaning_ns) = (0, 0, 0);
             (die.retried_reads, die.read_retries, die.suspensions) = (0, 0, 0);
+            die.is_folding = false;
             die.suspendable = None;
         }
         self.activity = self.activity.take().map(|_| Vec::new());
@@ -614,7 +622,19 @@ impl Dies {
     }
 
     pub(crate) fn take_activity(&mut self) -> Vec<Activity> {
-        self.activity.as_mut().map(std::mem::take).unwrap_or_default()
+        let Some(activity) = &mut self.activity else { return Vec::new() };
+        let taken = std::mem::take(activity);
+        if self.suspend.per_operation == 0 {
+            return taken;
+        }
+        // An operation that a read may still suspend is told when its end is known.
+        let is_open = |interval: &Activity| {
+            let suspendable = self.all[interval.die as usize].suspendable;
+            suspendable.is_some_and(|operation| operation.ends_at(interval.end_ns))
+        };
+        let (open, told) = taken.into_iter().partition(is_open);
+        *activity = open;
+        told
     }
 }
 

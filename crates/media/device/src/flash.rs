@@ -401,6 +401,9 @@ impl FlashDevice {
         let rest = if is_whole { ready } else { self.read_rest(die, local, ready)? };
         let arrived = self.cross(ready, piece.sectors());
         let end = self.write_now(die, local, arrived.or_later(rest))?;
+        if held != 0 {
+            self.dies.all[die].take_along(end.ns);
+        }
         Ok(ready.or_later(end))
     }
 
@@ -431,11 +434,13 @@ impl FlashDevice {
         let last_index = stripe.pages - 1;
         // At most the first and the last page are replaced in part; they are read first.
         let mut read = [ready; 2];
+        let mut held_any = 0;
         for (index, read) in [0, last_index].into_iter().zip(&mut read) {
             let piece = self.piece(command, index);
             let (die, local) = self.die_of(piece.page);
             // Sectors that wait in the cache go to the medium with this write.
             let held = self.cache_withdraw(die, piece.page);
+            held_any |= held;
             let written = sectors(piece.first, piece.end) | held;
             if written != sectors(0, self.page_sectors) {
                 *read = self.read_rest(die, local, ready)?;
@@ -444,7 +449,7 @@ impl FlashDevice {
         for index in 1..last_index {
             let piece = self.piece(command, index);
             let (die, _) = self.die_of(piece.page);
-            self.cache_withdraw(die, piece.page);
+            held_any |= self.cache_withdraw(die, piece.page);
         }
         let has_slc = self.dies.has_slc();
         for column in (0..stripe.width()).filter(|_| !has_slc) {
@@ -473,6 +478,9 @@ impl FlashDevice {
                 self.dies.clean_after_program(die)?;
                 end
             };
+            if held_any != 0 {
+                self.dies.all[die].take_along(end.ns);
+            }
             done = done.or_later(end);
         }
         Ok(done)

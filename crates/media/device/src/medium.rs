@@ -273,9 +273,16 @@ impl Medium {
         self.unplaced -= count as usize;
     }
 
-    /// What takes place after `from_ns` is put off by `later_ns`: it was suspended for so long.
-    pub(crate) fn delay(&mut self, from_ns: u64, later_ns: u64) {
-        for placed in self.pending.iter_mut().rev().take_while(|placed| placed.end_ns > from_ns) {
+    /// What takes place after `from_ns` is put off by `later_ns`: it was suspended for so long. So is a cut that is to
+    /// come in the middle of it.
+    pub(crate) fn delay(&mut self, from_ns: u64, later_ns: u64, watch: &mut CutWatch) {
+        let placed = ..self.pending.len() - self.unplaced;
+        let put_off = self.pending.range_mut(placed).rev();
+        for placed in put_off.take_while(|placed| placed.end_ns > from_ns) {
+            let is_cut = |cut_ns: &u64| placed.begin_ns < *cut_ns && *cut_ns <= placed.end_ns;
+            if watch.cut_ns.is_some_and(|cut_ns| cut_ns > from_ns && is_cut(&cut_ns)) {
+                watch.cut_ns = watch.cut_ns.map(|cut_ns| cut_ns + later_ns);
+            }
             placed.end_ns += later_ns;
             if placed.begin_ns >= from_ns {
                 placed.begin_ns += later_ns;

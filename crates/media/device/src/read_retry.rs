@@ -42,6 +42,7 @@ impl ReadRetrySpec {
     pub(crate) fn check(&self) -> Result<(), String> {
         let rules = [
             (self.steps <= STEPS_MAX, "steps must be at most 32"),
+            (self.decoded_bits <= 65_536, "decoded_bits must be at most 65536"),
             (self.step_percent <= 100, "step_percent must be at most 100"),
             (self.decode_ns <= 1_000_000_000, "decode_ns must be at most 1000000000 (1 s)"),
             (self.retention_days <= 36_525, "retention_days must be at most 36525 (100 years)"),
@@ -56,8 +57,8 @@ pub(crate) struct ReadRetry {
     spec: ReadRetrySpec,
     errors: ErrorModel,
     codewords: u32,
-    /// For each wear that was met: the probability that a read needs more than 0, 1, … retries.
-    tails: FxHashMap<u32, Vec<f64>>,
+    /// For each wear and number of parts that was met: the probability that a read needs more than 0, 1, … retries.
+    tails: FxHashMap<(u32, u32), Vec<f64>>,
     stream: Stream,
 }
 
@@ -79,12 +80,14 @@ impl ReadRetry {
         self.spec.decode_ns
     }
 
-    /// How often the next read of a block is retried that was erased `erase_cycles` times since the run began.
-    pub(crate) fn retries(&mut self, erase_cycles: u32) -> u32 {
+    /// How often the next read of `parts` pages of a block is retried that was erased `erase_cycles` times, the
+    /// preconditioning included.
+    pub(crate) fn retries(&mut self, erase_cycles: u32, parts: u32) -> u32 {
         let cycles = self.spec.erase_cycles.saturating_add(erase_cycles);
         let Self { spec, errors, codewords, .. } = self;
-        let tails =
-            self.tails.entry(cycles).or_insert_with(|| tails(spec, errors, *codewords, cycles));
+        let codewords = *codewords * parts;
+        let tails = self.tails.entry((cycles, parts));
+        let tails = tails.or_insert_with(|| tails_of(spec, errors, codewords, cycles));
         // One draw a read: a page that is hard to read fails with all thresholds before the one that fits.
         let draw = self.stream.unit();
         tails.iter().take_while(|tail| draw < **tail).count() as u32
@@ -92,7 +95,7 @@ impl ReadRetry {
 }
 
 /// The probability that a read needs more than 0, 1, … retries, at most `steps` of them.
-fn tails(spec: &ReadRetrySpec, errors: &ErrorModel, codewords: u32, cycles: u32) -> Vec<f64> {
+fn tails_of(spec: &ReadRetrySpec, errors: &ErrorModel, codewords: u32, cycles: u32) -> Vec<f64> {
     let bits = f64::from(errors.ecc_codeword_bytes) * 8.0;
     let mut rber = errors.rber(cycles, u64::from(spec.retention_days) * DAY_NS, 0).min(0.5);
     let mut tails = Vec::new();
@@ -124,7 +127,7 @@ fn poisson_at_most(most: u32, mean: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{ReadRetry, ReadRetrySpec, poisson_at_most, tails};
+    use super::{ReadRetry, ReadRetrySpec, poisson_at_most, tails_of};
 
     const SPEC: ReadRetrySpec = ReadRetrySpec {
         steps: 4,
@@ -153,7 +156,7 @@ mod tests {
         let part = nand::find_part("generic-tlc-3d").expect("in the catalogue");
         let mean = |spec: ReadRetrySpec, cycles| {
             let mut retry = ReadRetry::new(&spec, &part, 1, 0).expect("it has steps");
-            (0..4_000).map(|_| retry.retries(cycles)).sum::<u32>()
+            (0..4_000).map(|_| retry.retries(cycles, 1)).sum::<u32>()
         };
         assert_eq!(mean(SPEC, 0), 0, "a fresh block is decoded at once");
         let (worn, old) =
@@ -162,7 +165,7 @@ mod tests {
         let strong = mean(ReadRetrySpec { decoded_bits: 60, ..SPEC }, 3_000);
         assert!(strong < worn / 2, "{strong} {worn}");
         // As many draws as the probabilities say: the sum of the tails is the mean.
-        let expected: f64 = tails(&SPEC, &part.errors, 16, 3_000).iter().sum();
+        let expected: f64 = tails_of(&SPEC, &part.errors, 16, 3_000).iter().sum();
         assert!((f64::from(worn) / 4_000.0 - expected).abs() < 0.03, "{worn} {expected}");
     }
 }

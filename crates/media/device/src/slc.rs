@@ -5,9 +5,9 @@
 //! the block is erased. A part of the blocks is static. Others are dynamic: they are taken from the blocks that the
 //! layer has free, as long as it has more of them than it keeps for itself.
 //!
-//! After a power cut the newest copy that the blocks of the cache still hold is taken for the newest of all. So a page of
-//! which some copy remains here, folded and stale ones too, is written here again, even if a block must be
-//! folded before. Numbers of the layer's tags could not tell which copy is newer: some layers copy pages that they have
+//! After a power cut the newest copy that the blocks of the cache still hold is taken for the newest of all. So a page
+//! with any copy left here, even a folded or a stale one, must be written here again. A full cache folds a
+//! block for it. Numbers of the layer's tags could not tell which copy is newer: some layers copy pages that they have
 //! forgotten.
 
 use crate::rules::first_broken;
@@ -197,15 +197,19 @@ impl Slc {
         self.used.len().saturating_sub(self.static_blocks)
     }
 
-    /// True if a program fits, where the layer lends `lent` blocks.
-    pub(crate) fn has_room(&self, lent: usize) -> bool {
-        self.has_open_page()
+    /// True if a program of these pages fits, where the layer lends `lent` blocks.
+    pub(crate) fn has_room(&self, lpns: &[u32], lent: usize) -> bool {
+        self.has_open_page(lpns)
             || (self.used.len() < self.static_blocks + lent && !self.free.is_empty())
     }
 
-    fn has_open_page(&self) -> bool {
+    /// True if the block that is written takes these pages. It never holds two copies of a page: an erase that is cut
+    /// short could leave the older one alone.
+    fn has_open_page(&self, lpns: &[u32]) -> bool {
         let pages = self.chip.geometry().pages_per_block;
-        !self.is_sealed && self.used.back().is_some_and(|block| self.chip.next_page(*block) < pages)
+        let is_twice = |block: &u32| lpns.iter().any(|lpn| self.remains.get(lpn) == Some(block));
+        let takes = |block: &u32| self.chip.next_page(*block) < pages && !is_twice(block);
+        !self.is_sealed && self.used.back().is_some_and(takes)
     }
 
     /// True if a copy of the page would be found after a power cut: a newer one must be written here, too.
@@ -218,7 +222,7 @@ impl Slc {
     /// # Errors
     /// As [`Chip::program`]: at a power loss.
     pub(crate) fn write(&mut self, lpns: &[u32]) -> Result<(), NandError> {
-        if !self.has_open_page() {
+        if !self.has_open_page(lpns) {
             let block = self.free.pop().expect("there is room");
             if std::mem::take(&mut self.needs_erase[block as usize]) {
                 self.chip.erase(block)?;

@@ -130,6 +130,17 @@ pub(crate) struct CleaningTimes {
 }
 
 impl CleaningTimes {
+    /// The interval that ends at `end_ns`, if it is the last one, ends at `at_ns`: the rest was put off.
+    pub(crate) fn cut_short(&mut self, end_ns: u64, at_ns: u64) {
+        match self.intervals.back_mut() {
+            Some((start_ns, last_ns)) if *last_ns == end_ns && *start_ns < at_ns => {
+                *last_ns = at_ns;
+            }
+            Some((_, last_ns)) if *last_ns == end_ns => drop(self.intervals.pop_back()),
+            _ => {}
+        }
+    }
+
     /// Adds an interval that does not begin before the one added last.
     #[inline]
     pub(crate) fn add(&mut self, start_ns: u64, end_ns: u64) {

@@ -455,14 +455,12 @@ impl State {
         let Device::Timed(device) = &mut self.device else { unreachable!("timed devices pack") };
         let at_once =
             device::Completion { start_ns: now_ns, done_ns: now_ns, ..Default::default() };
-        let mut sent = match device.submit_packed(now_ns, commands) {
+        let sent = match device.submit_packed(now_ns, commands) {
             Ok(completion) => (completion, None),
             Err(error) => (at_once, Some(error)),
         };
         for (index, (command, id)) in commands.iter().zip(ids).enumerate() {
             self.note_issued(now_ns, command, 0, (Some(*id), None), sent, index > 0);
-            // Its cleaning is counted once.
-            sent.0.own_cleaning_ns = 0;
         }
     }
 
@@ -503,7 +501,10 @@ impl State {
         let cleaning_ns = completion.own_cleaning_ns;
         // What waits in a queue of the device has not begun.
         if !matches!(self.device, Device::Queued(_)) {
-            self.occupancy.begin(number, command.operation, &completion);
+            // Of a packed command the first stands for all: its cleaning took place once.
+            let own_cleaning_ns = if is_packed { 0 } else { cleaning_ns };
+            let times = device::Completion { own_cleaning_ns, ..completion };
+            self.occupancy.begin(number, command.operation, &times);
         }
         for bio in members.iter().map(|member| &member.0).chain(&passing) {
             let mut times = bio.times.borrow_mut();
@@ -579,6 +580,12 @@ impl State {
         // A command past the scheduler has no request, and leaves no vector to use again.
         if issued.request.is_some() {
             self.spare.push(members);
+        }
+        // The driver ends all requests of a packed command before it takes the next (`mmc_blk_end_packed_req`).
+        let next = CommandNumber(number.0 + 1);
+        let place = self.issued.binary_search_by_key(&next, |(other, _)| *other);
+        if place.is_ok_and(|place| self.issued[place].1.is_packed) {
+            return;
         }
         // The queue is run before the tasks wake, as the interrupt does: a request that waits goes
         // before one that is yet to come.

@@ -5,7 +5,7 @@ use crate::ActivityKind;
 use crate::slc::WhenFull;
 use ftl::{FtlError, Work};
 
-/// Free blocks that the layer of a die keeps for itself, beside those that it cleans ahead for.
+/// Free blocks that the layer of a die keeps for itself, beside `cleaning.free_target_blocks`.
 const KEPT_BLOCKS: usize = 4;
 
 impl Dies {
@@ -45,7 +45,7 @@ impl Dies {
     ) -> Result<Option<Moment>, FtlError> {
         let mut begin = ready;
         // Blocks that the layer has lent go back first if it needs them.
-        while !self.has_slc_room(die) || self.owes(die) {
+        while !self.has_slc_room(die, lpns) || self.owes(die) {
             let holds_pages = self.all[die].slc.as_ref().is_some_and(|slc| slc.holds_pages());
             let must_fold = self.slc.when_full == WhenFull::Fold
                 || self.owes(die)
@@ -61,10 +61,12 @@ impl Dies {
         let Some(slc) = &mut state.slc else { return Ok(None) };
         let layer = state.layer.0.as_mut();
         let before = Work::of(&slc.chip);
+        let layer_before = Work::of(layer.flash().chip());
         slc.write(lpns)?;
         // The layer's own copies are stale: were they kept, cleaning would move them.
         lpns.iter().try_for_each(|lpn| layer.trim(*lpn))?;
         let work = Work::of(&slc.chip) - before;
+        let forgotten = Work::of(layer.flash().chip()) - layer_before;
         state.record_slc();
         let start = self.wait(die, begin);
         // A block that is taken again after a power cut is erased first.
@@ -76,11 +78,21 @@ impl Dies {
         self.place(die, changes(work), start.ns, end_ns);
         self.occupy(die, start.ns, end_ns, transfer_ns + array_ns, ActivityKind::Program);
         self.all[die].may_clean = true;
+        // What a layer does to forget pages: it may look up its map, or erase a block of which nothing is left. The
+        // page is on the medium by then.
+        if forgotten != Work::default() {
+            let start_ns = self.all[die].busy_until_ns;
+            if self.cleaning.takes_time {
+                self.clean(die, start_ns, forgotten, ActivityKind::ForegroundCleaning);
+            } else {
+                self.place(die, changes(forgotten), start_ns, start_ns);
+            }
+        }
         Ok(Some(start.not_before(end_ns)))
     }
 
-    fn has_slc_room(&self, die: usize) -> bool {
-        self.all[die].slc.as_ref().is_some_and(|slc| slc.has_room(self.lent(die)))
+    fn has_slc_room(&self, die: usize, lpns: &[u32]) -> bool {
+        self.all[die].slc.as_ref().is_some_and(|slc| slc.has_room(lpns, self.lent(die)))
     }
 
     /// True if the dynamic cache of a die holds more blocks than its layer lends.

@@ -69,7 +69,7 @@ impl Dies {
     ) -> Moment {
         // Asked first: most devices suspend nothing.
         if self.suspend.per_operation > 0
-            && let Some((suspended, start)) = self.suspend(die, ready)
+            && let Some((suspended, start)) = self.suspend(die, ready, turn)
         {
             let end = self.read_and_retry(die, local, start, turn, array_ns, transfer_ns);
             self.resume(die, suspended);
@@ -88,7 +88,7 @@ impl Dies {
         array_ns: u64,
         transfer_ns: u64,
     ) -> Moment {
-        if let Some((suspended, start)) = self.suspend(die, ready) {
+        if let Some((suspended, start)) = self.suspend(die, ready, turn) {
             let end = self.read_out(die, start, turn, array_ns, transfer_ns);
             self.resume(die, suspended);
             return end;
@@ -129,7 +129,10 @@ impl Dies {
         let layer = state.layer.0.as_ref();
         let (Some(retry), Some(at)) = (&mut state.retry, layer.locate(local)) else { return first };
         let flash = layer.flash();
-        let retries = retry.retries(flash.chip().erase_cycles(flash.physical_block(at.block)));
+        // Each part that crosses the channel has codewords of its own.
+        let parts = transfer_ns.checked_div(self.times.transfer_ns).unwrap_or(1).max(1) as u32;
+        let erase_cycles = flash.chip().erase_cycles(flash.physical_block(at.block));
+        let retries = retry.retries(erase_cycles, parts);
         let decode_ns = retry.decode_ns();
         state.retried_reads += u64::from(retries > 0);
         state.read_retries += u64::from(retries);

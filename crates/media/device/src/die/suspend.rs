@@ -4,7 +4,7 @@
 //! and He, FAST 2012). Here an operation is suspended only while nobody knows when it ends: a program of the
 //! write cache, and cleaning ahead of need. A write that was answered by the end of its program, a flush, and cleaning
 //! that a command waits for end when they were said to end. Each operation is suspended so often at most, so that
-//! writes never starve.
+//! writes never starve: each read that interrupts it counts, also one that comes while it is suspended.
 
 use super::{Dies, Moment, record};
 use crate::rules::first_broken;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SuspendSpec {
-    /// Most suspensions of one operation; 0: nothing is suspended.
+    /// Most reads that may interrupt one operation; 0: nothing is suspended.
     pub per_operation: u32,
     /// From the command to suspend until the die takes a read, nanoseconds.
     pub latency_ns: u64,
@@ -46,8 +46,17 @@ pub(crate) struct Suspendable {
     start_ns: u64,
     end_ns: u64,
     kind: ActivityKind,
-    /// Suspensions that it may still have.
+    /// It was interrupted, and goes on at `start_ns`.
+    resumes: bool,
+    /// Reads that may still interrupt it.
     left: u32,
+}
+
+impl Suspendable {
+    /// True if it is the operation that ends at `ns`.
+    pub(super) fn ends_at(&self, ns: u64) -> bool {
+        self.end_ns == ns
+    }
 }
 
 /// An operation that a read interrupts.
@@ -56,6 +65,8 @@ pub(super) struct Suspended {
     operation: Suspendable,
     /// What is left of it, nanoseconds.
     rest_ns: u64,
+    /// It was suspended already: another read goes before it goes on.
+    is_longer: bool,
 }
 
 impl Dies {
@@ -64,7 +75,7 @@ impl Dies {
     pub(super) fn offer(&mut self, die: usize, start_ns: u64, end_ns: u64, kind: ActivityKind) {
         let left = self.suspend.per_operation;
         self.all[die].suspendable =
-            (left > 0).then_some(Suspendable { start_ns, end_ns, kind, left });
+            (left > 0).then_some(Suspendable { start_ns, end_ns, kind, resumes: false, left });
     }
 
     /// As [`Dies::offer`], of a program of the cache that ends at `end_ns`.
@@ -81,36 +92,53 @@ impl Dies {
     }
 
     /// Suspends what the die does, if a read that is `ready` gains by it. The die takes the read at the moment that is
-    /// returned.
-    #[inline]
-    pub(super) fn suspend(&mut self, die: usize, ready: Moment) -> Option<(Suspended, Moment)> {
+    /// returned. The read crosses the channel from `turn` on.
+    pub(super) fn suspend(
+        &mut self,
+        die: usize,
+        ready: Moment,
+        turn: Moment,
+    ) -> Option<(Suspended, Moment)> {
         let operation = self.all[die].suspendable?;
         let SuspendSpec { latency_ns, resume_ns, .. } = self.suspend;
-        let begins_ns = ready.ns + latency_ns;
-        // It must be under way, and worth it: its last moments are waited for.
-        if operation.left == 0
-            || ready.ns < operation.start_ns
-            || begins_ns + resume_ns >= operation.end_ns
-        {
+        let is_longer = operation.resumes && ready.ns < operation.start_ns;
+        let begins_ns = if is_longer {
+            // Behind the read that suspended it.
+            ready.ns.max(operation.start_ns - resume_ns)
+        } else {
+            ready.ns + latency_ns
+        };
+        let is_under_way = is_longer || ready.ns >= operation.start_ns;
+        // Its last moments are waited for, and so is an end that comes before the turn on the channel.
+        let gains = begins_ns + resume_ns < operation.end_ns && turn.ns < operation.end_ns;
+        if operation.left == 0 || !is_under_way || !gains {
             return None;
         }
+        let rest_ns = operation.end_ns - operation.start_ns.max(ready.ns);
         let state = &mut self.all[die];
         debug_assert_eq!(
             state.busy_until_ns, operation.end_ns,
             "it is the last operation of die {die}"
         );
         state.busy_until_ns = begins_ns;
+        if operation.kind != ActivityKind::Program {
+            state.cleaning_times.cut_short(operation.end_ns, begins_ns);
+        }
         if let Some(activity) = &mut self.activity {
             cut_short(activity, die as u32, operation.end_ns, begins_ns);
         }
-        let waited_ns = if operation.kind == ActivityKind::Program { 0 } else { latency_ns };
+        let waited_ns = match operation.kind {
+            ActivityKind::Program => 0,
+            _ if is_longer => 0,
+            _ => latency_ns,
+        };
         let begin = Moment { ns: begins_ns, cleaning_ns: ready.cleaning_ns + waited_ns };
-        Some((Suspended { operation, rest_ns: operation.end_ns - ready.ns }, begin))
+        Some((Suspended { operation, rest_ns, is_longer }, begin))
     }
 
     /// The operation goes on after the read: its end moves.
     pub(super) fn resume(&mut self, die: usize, suspended: Suspended) {
-        let Suspended { operation, rest_ns } = suspended;
+        let Suspended { operation, rest_ns, is_longer } = suspended;
         let resume_ns = self.suspend.resume_ns;
         let start_ns = self.all[die].busy_until_ns + resume_ns;
         let end_ns = start_ns + rest_ns;
@@ -118,7 +146,7 @@ impl Dies {
         let later_ns = end_ns - operation.end_ns;
         let state = &mut self.all[die];
         if let Some(medium) = &mut state.medium {
-            medium.delay(operation.end_ns - rest_ns, later_ns);
+            medium.delay(operation.end_ns - rest_ns, later_ns, &mut self.cut_watch);
         }
         if let Some(in_flight) = &mut state.in_flight
             && in_flight.end_ns == operation.end_ns
@@ -128,11 +156,18 @@ impl Dies {
         if operation.kind != ActivityKind::Program {
             state.cleaning_times.add(start_ns, end_ns);
         }
-        state.suspensions += 1;
         // The work itself was counted when it was begun; what the die does besides is stopping and going on.
-        state.busy_ns += self.suspend.latency_ns + resume_ns;
-        state.suspendable =
-            Some(Suspendable { start_ns, end_ns, left: operation.left - 1, ..operation });
+        if !is_longer {
+            state.suspensions += 1;
+            state.busy_ns += self.suspend.latency_ns + resume_ns;
+        }
+        state.suspendable = Some(Suspendable {
+            start_ns,
+            end_ns,
+            resumes: true,
+            left: operation.left - 1,
+            ..operation
+        });
         if let Some(activity) = &mut self.activity {
             record(activity, Activity { die: die as u32, start_ns, end_ns, kind: operation.kind });
         }
@@ -140,10 +175,13 @@ impl Dies {
     }
 }
 
-/// The last interval of a die, which was to end at `end_ns`, ends at `at_ns`.
-fn cut_short(activity: &mut [Activity], die: u32, end_ns: u64, at_ns: u64) {
-    let last = activity.iter_mut().rev().find(|interval| interval.die == die);
-    if let Some(interval) = last.filter(|interval| interval.end_ns == end_ns) {
-        interval.end_ns = at_ns;
+/// The last interval of a die, which was to end at `end_ns`, ends at `at_ns`; none is left of one that had not begun.
+fn cut_short(activity: &mut Vec<Activity>, die: u32, end_ns: u64, at_ns: u64) {
+    let last = activity.iter().rposition(|interval| interval.die == die);
+    let Some(last) = last.filter(|last| activity[*last].end_ns == end_ns) else { return };
+    if activity[last].start_ns < at_ns {
+        activity[last].end_ns = at_ns;
+    } else {
+        activity.remove(last);
     }
 }

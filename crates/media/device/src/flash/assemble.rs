@@ -67,6 +67,16 @@ impl FlashDevice {
             (part.timing.bus, part.timing.transfer_ps_per_byte) = (Some(bus.clone()), None);
         }
         let planes = part.geometry.planes;
+        for (key, blocks) in [
+            ("blocks_per_die", spec.slc.blocks_per_die),
+            ("dynamic_blocks_per_die", spec.slc.dynamic_blocks_per_die),
+        ] {
+            if !blocks.is_multiple_of(planes) {
+                return Err(format!(
+                    "slc.{key} must be a multiple of {planes}: all planes work together"
+                ));
+            }
+        }
         // Blocks of a static SLC cache hold nothing else.
         part.geometry.blocks = part.geometry.blocks.saturating_sub(spec.slc.blocks_per_die);
         let part = join_planes(&part);

@@ -140,12 +140,14 @@ impl FlashDevice {
         for group in groups(pages, self.parts()) {
             let (die, local) = self.die_of(group.start);
             let mut rest = ready;
+            let mut held_any = 0;
             let mut lpns = [0; PARTS_MAX];
             let lpns = &mut lpns[..(group.end - group.start) as usize];
             for ((page, local), lpn) in group.zip(local..).zip(&mut *lpns) {
                 let piece = self.piece(command, page - first);
                 // Sectors that wait in the cache go to the medium with this write.
                 let held = self.cache_withdraw(die, page);
+                held_any |= held;
                 self.arrive(command, piece);
                 if sectors(piece.first, piece.end) | held != sectors(0, self.page_sectors) {
                     rest = self.read_rest(die, local, rest)?;
@@ -155,13 +157,18 @@ impl FlashDevice {
             }
             // One program for each logical array page: they lie on different dies, or come one after the other.
             let begin = arrived.or_later(rest);
-            if let Some(end) = self.dies.write_slc(die, lpns, begin)? {
-                done = done.or_later(end);
-                continue;
+            let end = if let Some(end) = self.dies.write_slc(die, lpns, begin)? {
+                end
+            } else {
+                let work = self.dies.write_together(die, lpns)?;
+                let end = self.dies.program(die, begin, &work);
+                self.dies.clean_after_program(die)?;
+                end
+            };
+            if held_any != 0 {
+                self.dies.all[die].take_along(end.ns);
             }
-            let work = self.dies.write_together(die, lpns)?;
-            done = done.or_later(self.dies.program(die, begin, &work));
-            self.dies.clean_after_program(die)?;
+            done = done.or_later(end);
         }
         Ok(done)
     }

@@ -573,3 +573,18 @@ fn a_packed_command_has_one_overhead_and_a_header() {
     let refused = packs.submit_packed(1_000_000_000, &outside);
     assert!(matches!(refused, Err(DeviceError::PastTheEnd { .. })), "{refused:?}");
 }
+
+#[test]
+fn a_flush_waits_for_what_a_write_past_the_cache_has_taken_along() {
+    let spec = small(&[("cache.bytes", "65536"), ("host.executes", "2")]);
+    let mut device = device(&spec, 1_200);
+    // Keeps the die busy, so that the next page waits in the cache.
+    device.submit(0, &Command::write(800, PAGE)).expect("written");
+    device.submit(60_000, &Command::write(0, 4)).expect("written");
+    let past = Command { fua: true, ..Command::write(4, 4) };
+    let past = device.submit(100_000, &past).expect("written");
+    // The first four sectors were answered before the flush, and are programmed with the other four.
+    let flushed = device.submit(100_001, &Command::flush()).expect("flushed");
+    assert!(past.done_ns > 400_000, "{past:?}");
+    assert_eq!(flushed.done_ns, past.done_ns);
+}

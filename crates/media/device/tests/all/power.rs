@@ -2,7 +2,7 @@
 //!
 //! The host numbers its writes. After a cut a sector may hold the last write that a flush or force unit access made
 //! durable, or any later one. A discard gives the contents up: until the next durable write the sector may hold
-//! zeros or whatever it has held since the last cut. Everything else is a version that is not permitted.
+//! zeros or whatever it has held since the last durable write. Everything else is a version that is not permitted.
 
 use crate::support::{device, small};
 use device::{
@@ -206,7 +206,14 @@ impl Host {
                 ));
             }
             older += u64::from(writes.last().is_some_and(|write| write.number != found));
-            kept.insert(*sector, vec![Write { number: found, done_ns: 0, is_durable: true }]);
+            let last = Write { number: found, done_ns: 0, is_durable: found != 0 };
+            // No layer records a discard: what was given up may come back at any later cut.
+            let mut history = if found == 0 && is_given_up { writes.clone() } else { Vec::new() };
+            for write in &mut history {
+                write.is_durable = false;
+            }
+            history.push(last);
+            kept.insert(*sector, history);
         }
         self.written = kept;
         self.flushes.clear();

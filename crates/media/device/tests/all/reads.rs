@@ -52,6 +52,32 @@ fn a_read_stops_a_program_of_the_cache_and_the_program_ends_later() {
 }
 
 #[test]
+fn a_read_of_two_pages_of_a_die_waits_for_one_suspension() {
+    let two = Command::read(0, 2 * PAGE);
+    let mut device = device_with_two_pages();
+    let at_ns = 10_130_000;
+    let done = device.submit(at_ns, &two).expect("read");
+    // Overhead, latency, two array times with their transfers, the last page over the interface.
+    let pages_ns = 2 * (75_000 + 21_120);
+    assert_eq!(done.done_ns - at_ns, 10_000 + 10_000 + pages_ns + 20_480);
+    assert_eq!(device.statistics().suspensions, 1);
+    // The program goes on once, after both.
+    let flushed = device.submit(at_ns + 400_000, &Command::flush()).expect("flushed").done_ns;
+    let begins_ns = 10_030_480 + 21_120;
+    let done_before_ns = at_ns + 10_000 - begins_ns;
+    assert_eq!(flushed, at_ns + 20_000 + pages_ns + 5_000 + (400_000 - done_before_ns));
+}
+
+/// As [`programming`], with pages 0 and 1 on the medium and a third one under way.
+fn device_with_two_pages() -> FlashDevice {
+    let mut device = device(&small(&SUSPEND), 1_024);
+    device.submit(0, &Command::write(0, 2 * PAGE)).expect("written");
+    device.submit(1_000_000, &Command::flush()).expect("flushed");
+    device.submit(10_000_000, &Command::write(80, PAGE)).expect("written");
+    device
+}
+
+#[test]
 fn an_operation_is_suspended_so_often_at_most_and_not_in_its_last_moments() {
     let mut device = programming(&SUSPEND);
     let begins_ns = 10_051_600;
