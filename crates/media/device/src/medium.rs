@@ -51,8 +51,8 @@ struct Durable {
 #[derive(Clone, Debug)]
 struct Placed {
     change: MediumChange,
-    /// Of a program: the versions of data that came from the host, page by page.
-    from_host: Vec<Option<Version>>,
+    /// Of a program: the versions of data that are no copies, page by page.
+    fresh: Vec<Option<Version>>,
     /// It is a change of the chip of the SLC cache, not of the layer's.
     is_slc: bool,
     /// Number of the layer's call that it belongs to.
@@ -98,6 +98,16 @@ pub(crate) struct Medium {
     last_version: u64,
     page_bytes: usize,
     scratch: Vec<MediumChange>,
+}
+
+/// Where data come from that a program writes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Host,
+    /// The SLC cache, whose pages are folded.
+    Slc,
+    /// The host, on their way to the SLC cache.
+    HostToSlc,
 }
 
 /// True if what a page of this role holds came from the host or was copied from such a page.
@@ -177,52 +187,43 @@ impl Medium {
     /// Takes over what the layer has done to its chip since the last call. Data that it programmed are those that
     /// the host has written last.
     pub(crate) fn record(&mut self, layer: &mut dyn Ftl) {
-        let mut changes = std::mem::take(&mut self.scratch);
-        layer.flash_mut().chip_mut().take_changes(&mut changes);
-        self.calls += 1;
-        for change in changes.drain(..) {
-            let from_host = fresh_pages(&change, |lpn| self.host.get(&lpn));
-            self.add(change, from_host, false);
-        }
-        self.scratch = changes;
+        self.take_over(layer.flash_mut().chip_mut(), Source::Host);
     }
 
     /// As [`Medium::record`], where the data are pages of the SLC cache.
     pub(crate) fn record_fold(&mut self, layer: &mut dyn Ftl) {
-        let mut changes = std::mem::take(&mut self.scratch);
-        layer.flash_mut().chip_mut().take_changes(&mut changes);
-        self.calls += 1;
-        for change in changes.drain(..) {
-            // Not what the host has written last: that may wait in the write cache.
-            let from_slc = fresh_pages(&change, |lpn| self.in_slc.get(&lpn));
-            self.add(change, from_slc, false);
-        }
-        self.scratch = changes;
+        self.take_over(layer.flash_mut().chip_mut(), Source::Slc);
     }
 
     /// Takes over what was done to the chip of the SLC cache since the last call.
     pub(crate) fn record_slc(&mut self, chip: &mut Chip) {
+        self.take_over(chip, Source::HostToSlc);
+    }
+
+    fn take_over(&mut self, chip: &mut Chip, source: Source) {
         let mut changes = std::mem::take(&mut self.scratch);
         chip.take_changes(&mut changes);
         self.calls += 1;
         for change in changes.drain(..) {
-            let from_host = fresh_pages(&change, |lpn| self.host.get(&lpn));
-            if let MediumChange::Program { units, .. } = &change {
-                for (unit, version) in units.iter().zip(&from_host) {
-                    if let Some(version) = version {
-                        self.in_slc.insert(unit.tag.lpn(), version.clone());
-                    }
-                }
+            let versions = match source {
+                // Not what the host has written last: that may wait in the write cache.
+                Source::Slc => &self.in_slc,
+                Source::Host | Source::HostToSlc => &self.host,
+            };
+            let fresh = fresh_pages(&change, versions);
+            let is_slc = source == Source::HostToSlc;
+            if let MediumChange::Program { units, .. } = &change
+                && is_slc
+            {
+                let pages = units.iter().map(|unit| unit.tag.lpn()).zip(&fresh);
+                let held = pages.filter_map(|(lpn, version)| Some((lpn, version.clone()?)));
+                self.in_slc.extend(held);
             }
-            self.add(change, from_host, true);
+            let call = self.calls;
+            self.pending.push_back(Placed { change, fresh, is_slc, call, begin_ns: 0, end_ns: 0 });
+            self.unplaced += 1;
         }
         self.scratch = changes;
-    }
-
-    fn add(&mut self, change: MediumChange, from_host: Vec<Option<Version>>, is_slc: bool) {
-        let call = self.calls;
-        self.pending.push_back(Placed { change, from_host, is_slc, call, begin_ns: 0, end_ns: 0 });
-        self.unplaced += 1;
     }
 
     fn follower(&mut self, is_slc: bool) -> &mut Follower {
@@ -233,11 +234,12 @@ impl Medium {
     }
 
     /// The next `count` changes take place one after the other from `begin_ns` to `end_ns`, each as long as its share
-    /// of the array time. Returns the middle of the `wanted`-th program and erase among them.
+    /// of the array time. `watch` sees each of them.
     pub(crate) fn place(&mut self, count: u64, begin_ns: u64, end_ns: u64, watch: &mut CutWatch) {
         debug_assert!(count as usize <= self.unplaced, "{count} changes of {}", self.unplaced);
+        let count = (count as usize).min(self.unplaced);
         let first = self.pending.len() - self.unplaced;
-        let changes = first..first + (count as usize).min(self.unplaced);
+        let changes = first..first + count;
         debug_assert!(
             first == 0 || self.pending[first - 1].end_ns <= begin_ns,
             "a die does one thing at a time"
@@ -270,7 +272,7 @@ impl Medium {
             done_ns += array_ns;
             watch.see(&placed.change, placed.begin_ns, placed.end_ns);
         }
-        self.unplaced -= count as usize;
+        self.unplaced -= count;
     }
 
     /// What takes place after `from_ns` is put off by `later_ns`: it was suspended for so long. So is a cut that is to
@@ -342,15 +344,15 @@ impl Medium {
             MediumChange::Program { to, units } => {
                 let numbers: Vec<u64> = units
                     .iter()
-                    .zip(&placed.from_host)
-                    .map(|(unit, from_host)| match (unit.from, from_host) {
+                    .zip(&placed.fresh)
+                    .map(|(unit, fresh)| match (unit.from, fresh) {
                         (Some(from), _) => follower.version_at(from),
                         (None, Some(version)) => version.number,
                         (None, None) => 0,
                     })
                     .collect();
                 follower.set_versions(*to, &numbers);
-                for (unit, version) in units.iter().zip(&placed.from_host) {
+                for (unit, version) in units.iter().zip(&placed.fresh) {
                     if let Some(version) = version {
                         self.replace(unit.tag.lpn(), version.clone());
                     }
@@ -497,14 +499,11 @@ impl Medium {
 }
 
 /// Of a program, the versions of the pages that are no copies and hold data.
-fn fresh_pages<'a>(
-    change: &MediumChange,
-    version_of: impl Fn(u32) -> Option<&'a Version>,
-) -> Vec<Option<Version>> {
+fn fresh_pages(change: &MediumChange, versions: &FxHashMap<u32, Version>) -> Vec<Option<Version>> {
     let MediumChange::Program { units, .. } = change else { return Vec::new() };
     let version = |unit: &nand::Unit| {
         let is_fresh = unit.from.is_none() && is_data(unit.tag.role());
-        is_fresh.then(|| version_of(unit.tag.lpn()).cloned().unwrap_or_default())
+        is_fresh.then(|| versions.get(&unit.tag.lpn()).cloned().unwrap_or_default())
     };
     units.iter().map(version).collect()
 }

@@ -570,7 +570,7 @@ fn line_of(text: &str, sentence: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DeviceSpec, KEYS};
+    use super::{DeviceSpec, KEYS, ReadRetrySpec, SlcSpec, SuspendSpec};
     use crate::table::{TEXTS, devices, find_device};
     use std::collections::BTreeSet;
 
@@ -629,24 +629,16 @@ mod tests {
             "host.weight_high",
             "host.weight_low",
             "host.weight_medium",
-            "read_retry.decode_ns",
-            "read_retry.decoded_bits",
-            "read_retry.erase_cycles",
-            "read_retry.retention_days",
-            "read_retry.step_percent",
-            "read_retry.steps",
-            "slc.blocks_per_die",
-            "slc.dynamic_blocks_per_die",
-            "slc.erase_ns",
-            "slc.fold_idle_ns",
-            "slc.program_ns",
-            "slc.read_ns",
-            "slc.when_full",
-            "suspend.latency_ns",
-            "suspend.per_operation",
-            "suspend.resume_ns",
         ];
         let mut found: BTreeSet<String> = optional.map(String::from).into();
+        let sections = [
+            ("read_retry.", toml::Table::try_from(ReadRetrySpec::default())),
+            ("slc.", toml::Table::try_from(SlcSpec::default())),
+            ("suspend.", toml::Table::try_from(SuspendSpec::default())),
+        ];
+        for (prefix, table) in sections {
+            leaves(prefix, &table.expect("a table"), &mut found);
+        }
         for spec in devices() {
             let mut table = toml::Table::try_from(&spec).expect("a table");
             let no_keys = ["name", "published", "sources", "summary"];

@@ -84,8 +84,7 @@ pub trait StoredDevice: BlockDevice {
     /// never reach the host.
     fn cut_ns(&self) -> Option<u64>;
 
-    /// The supply fails at `at_ns`, not before the last command and not after a moment that [`StoredDevice::cut_ns`]
-    /// tells.
+    /// The supply fails at `at_ns`, or at [`StoredDevice::cut_ns`] if that is sooner.
     ///
     /// # Errors
     /// [`DeviceError::TimeWentBackwards`]; [`DeviceError::PowerLost`] if there is no power; [`DeviceError::Ftl`] at the
@@ -98,7 +97,8 @@ pub trait StoredDevice: BlockDevice {
     /// stays without power.
     ///
     /// # Errors
-    /// [`DeviceError::PowerLost`] if it failed again; [`DeviceError::Ftl`] if a layer cannot be built anew.
+    /// [`DeviceError::TimeWentBackwards`] before the cut; [`DeviceError::PowerLost`] if it failed again;
+    /// [`DeviceError::Ftl`] if a layer cannot be built anew.
     fn restore_power(
         &mut self,
         at_ns: u64,
@@ -308,6 +308,8 @@ impl StoredDevice for FlashDevice {
         if self.is_without_power() {
             return Err(DeviceError::PowerLost);
         }
+        // Not later than a cut that is due.
+        let at_ns = self.cut_ns().map_or(at_ns, |cut_ns| cut_ns.min(at_ns));
         // Idle time until then: the cache drains, dies clean.
         self.idle_until(at_ns)?;
         self.fail(at_ns);
@@ -320,6 +322,13 @@ impl StoredDevice for FlashDevice {
         cut_after: Option<u64>,
     ) -> Result<Recovery, DeviceError> {
         let mut recovery = Recovery { ready_ns: at_ns, ..Recovery::default() };
+        // With power there is nothing to recover from.
+        let Some(Outage { at_ns: last_ns, .. }) = self.outage().cloned() else {
+            return Ok(recovery);
+        };
+        if at_ns < last_ns {
+            return Err(DeviceError::TimeWentBackwards { now_ns: at_ns, last_ns });
+        }
         self.power_up(at_ns);
         let mut failed = Ok(());
         for number in 0..self.dies.all.len() {

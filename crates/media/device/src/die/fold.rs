@@ -6,6 +6,7 @@ use crate::slc::WhenFull;
 use ftl::{FtlError, Work};
 
 /// Free blocks that the layer of a die keeps for itself, beside `cleaning.free_target_blocks`.
+// Assumed: room for what a layer that maps pages opens before `owes` is asked again, and for cleaning.
 const KEPT_BLOCKS: usize = 4;
 
 impl Dies {

@@ -127,11 +127,8 @@ impl Dies {
         if let Some(activity) = &mut self.activity {
             cut_short(activity, die as u32, operation.end_ns, begins_ns);
         }
-        let waited_ns = match operation.kind {
-            ActivityKind::Program => 0,
-            _ if is_longer => 0,
-            _ => latency_ns,
-        };
+        let is_cleaning = operation.kind != ActivityKind::Program;
+        let waited_ns = if is_cleaning && !is_longer { latency_ns } else { 0 };
         let begin = Moment { ns: begins_ns, cleaning_ns: ready.cleaning_ns + waited_ns };
         Some((Suspended { operation, rest_ns, is_longer }, begin))
     }
