@@ -65,11 +65,13 @@ pub fn block_status(
     chunk_header(output, ChunkKind::BlockStatus, true, cookie, 0);
     put_u32(output, context);
     let first = output.len();
+    // The last extent stays open, because the next one may have the same flags.
     let mut told_bytes = 0;
     let mut open: Option<Extent> = None;
     for extent in extents {
         let left = limit.told_bytes.saturating_sub(told_bytes);
         let extent = Extent { length: extent.length.min(left), ..extent };
+        // Left out of the list, but no end of it: what follows lies at the same place.
         if extent.length == 0 {
             continue;
         }
@@ -88,6 +90,7 @@ pub fn block_status(
             None => open = Some(extent),
         }
         told_bytes += extent.length;
+        // The extent that reaches the end of the request may pass it; one more would be too many.
         if told_bytes >= limit.asked_bytes {
             break;
         }
@@ -95,6 +98,7 @@ pub fn block_status(
     if let Some(last) = open {
         put_extent(output, last);
     }
+    // A client counts on progress: a reply must not be empty.
     if output.len() == first {
         put_extent(output, Extent { length: limit.asked_bytes, flags: 0 });
     }
@@ -102,6 +106,7 @@ pub fn block_status(
         output.len() - first <= limit.extents * EXTENT_BYTES,
         "no more extents than allowed"
     );
+    // The number of extents is known only now, and they are not kept apart to be counted first.
     let payload_bytes = (output.len() - start - CHUNK_HEADER_BYTES) as u32;
     output[start + CHUNK_HEADER_BYTES - 4..start + CHUNK_HEADER_BYTES]
         .copy_from_slice(&payload_bytes.to_be_bytes());

@@ -54,6 +54,7 @@ impl<'a> Reader<'a> {
 
 /// The string that bytes are, if they keep the rules (`proto.md`, "Conventions").
 pub(crate) fn string(bytes: &[u8]) -> Option<&str> {
+    // A zero byte would end the string in programs written in C, and two names could look the same.
     if bytes.len() > STRING_BYTES_MAX || bytes.contains(&0) {
         return None;
     }
@@ -62,6 +63,7 @@ pub(crate) fn string(bytes: &[u8]) -> Option<&str> {
 
 /// The longest front of a text that is a string of the protocol.
 pub(crate) fn cut(text: &str) -> &str {
+    // A text that breaks the rules is cut and not refused: its front is of use to a reader.
     let text = text.split('\0').next().unwrap_or_default();
     &text[..text.floor_char_boundary(STRING_BYTES_MAX)]
 }

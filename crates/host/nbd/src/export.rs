@@ -54,6 +54,7 @@ impl Export {
 
     /// The flags to send to a client that has negotiated structured replies, or has not.
     pub fn transmission_flags(&self, is_structured: bool) -> u16 {
+        // A client may use whatever is set. So bits of extensions go, and DF stays only where chunks are sent.
         let kept = self.flags & transmission_flag::ALL & !transmission_flag::DF;
         let fragments = if is_structured { transmission_flag::DF } else { 0 };
         kept | fragments | transmission_flag::HAS_FLAGS
@@ -65,12 +66,14 @@ impl Export {
     /// The first rule that the export breaks.
     pub fn check(&self) -> Result<(), ExportError> {
         let name = || self.name.clone();
+        // Names go into messages of later checks, so they are judged first.
         for (field, text) in [("name", &self.name), ("description", &self.description)] {
             if string(text.as_bytes()).is_none() {
                 let front = self.name.chars().take(40).filter(|letter| *letter != '\0').collect();
                 return Err(ExportError::Text { name: front, field });
             }
         }
+        // Bit 9 and bit 12 would promise commands that are refused here.
         let unknown = self.flags & !transmission_flag::ALL;
         if unknown != 0 {
             return Err(ExportError::UnknownFlags { name: name(), flags: unknown });
@@ -87,6 +90,7 @@ impl Export {
         if !preferred.is_power_of_two() || preferred < least {
             return Err(ExportError::PreferredBlock { name: name(), bytes: preferred, least });
         }
+        // Otherwise a client that keeps to the preferred block could send nothing.
         let maximum = self.maximum_payload_bytes;
         if maximum < preferred {
             return Err(ExportError::MaximumPayload { name: name(), bytes: maximum, preferred });
@@ -110,6 +114,7 @@ pub fn check_exports(exports: &[Export]) -> Result<(), ExportError> {
     }
     for (index, export) in exports.iter().enumerate() {
         export.check()?;
+        // Of two with one name no client could reach the second.
         if exports[..index].iter().any(|earlier| earlier.name == export.name) {
             return Err(ExportError::SameName { name: export.name.clone() });
         }
@@ -119,6 +124,7 @@ pub fn check_exports(exports: &[Export]) -> Result<(), ExportError> {
 
 /// The export that a client means. An empty name means the default export.
 pub(crate) fn find(exports: &[Export], name: &str) -> Option<usize> {
+    // An export that really has the empty name goes first: it was made to be the default.
     let named = exports.iter().position(|export| export.name == name);
     named.or_else(|| (name.is_empty() && !exports.is_empty()).then_some(0))
 }

@@ -102,6 +102,7 @@ impl Handshake {
     /// A handshake that offers `exports`; [`check_exports`](crate::check_exports) says whether they may be.
     pub fn new(exports: impl Into<Arc<[Export]>>) -> Self {
         let exports = exports.into();
+        // Without a limit, a client that sends small options and reads nothing would fill the memory.
         let list_bytes: usize =
             exports.iter().map(|one| 64 + one.name.len() + one.description.len()).sum();
         Self {
@@ -171,10 +172,12 @@ impl Handshake {
             return (0, Some(Step::Close(Reason::OptionMagic(magic))));
         }
         let (Some(option), Some(length)) = (reader.u32(), reader.u32()) else { return (0, None) };
+        // Refused at the header, before its data is waited for and kept.
         if length > OPTION_BYTES_MAX {
             return (0, Some(Step::Close(Reason::OptionTooLong { option, length })));
         }
         let Some(data) = reader.take(length as usize) else { return (0, None) };
+        // Judged before an option, by what was answered so far: so no cut of the stream changes it.
         if self.replied_bytes > self.reply_bytes_max {
             return (0, Some(Step::Close(Reason::TooManyOptions)));
         }
@@ -185,6 +188,7 @@ impl Handshake {
     }
 
     fn take_flags(&mut self, flags: u32) -> Option<Step> {
+        // A bit that is not known could mean that the client sends something else from here on.
         let fixed = u32::from(handshake_flag::FIXED_NEWSTYLE);
         let no_zeroes = u32::from(handshake_flag::NO_ZEROES);
         if flags & !(fixed | no_zeroes) != 0 {
@@ -245,6 +249,7 @@ impl Handshake {
     }
 
     fn session(&self, export: usize, name: &str) -> Session {
+        // Compared as it was asked for: the default name and the real one are two names to the protocol.
         let is_chosen = self.is_structured && self.context_of.as_deref() == Some(name);
         Session {
             export,
@@ -254,6 +259,7 @@ impl Handshake {
     }
 
     fn export_name(&self, data: &[u8], output: &mut Vec<u8>) -> Step {
+        // There is no length in front of the name here: all of the data is the name.
         let found = string(data).and_then(|name| Some((name, find(&self.exports, name)?)));
         let Some((name, index)) = found else { return Step::Close(Reason::UnknownExport) };
         let export = &self.exports[index];
@@ -282,6 +288,7 @@ impl Handshake {
         };
         let index = self.find(question.name, answers)?;
         let export = &self.exports[index];
+        // Always, and first: it is what the session cannot do without.
         answers.size_and_flags(export, self.is_structured);
         // Each once, and in this order, however often and in which order they are asked for.
         if question.asks(InfoKind::Name) {
@@ -325,6 +332,7 @@ impl Handshake {
         if self.find(question.name, answers).is_none() {
             return;
         }
+        // `base:` alone selects nothing here, though it lists all contexts elsewhere.
         if question.has_allocation {
             self.context_of = Some(question.name.to_owned());
             answers.context(ALLOCATION_ID, ALLOCATION_CONTEXT);

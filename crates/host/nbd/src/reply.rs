@@ -16,6 +16,7 @@ const OFFSET_BYTES: u32 = 8;
 /// A simple reply, with an error or without. It must not answer a read if replies are structured.
 pub fn simple(output: &mut Vec<u8>, error: Option<ErrorNumber>, cookie: u64) {
     put_u32(output, SIMPLE_REPLY_MAGIC);
+    // Zero is no error and has no name among the error numbers.
     put_u32(output, error.map_or(0, ErrorNumber::number));
     put_u64(output, cookie);
 }
@@ -29,6 +30,7 @@ pub(crate) fn chunk_header(
     payload_bytes: u32,
 ) {
     put_u32(output, CHUNK_MAGIC);
+    // Other bits belong to extensions, and clients must not see them.
     put_u16(output, if is_last { chunk_flag::DONE } else { 0 });
     put_u16(output, kind.number());
     put_u64(output, cookie);
@@ -73,6 +75,7 @@ pub fn error_chunk(
     text: &str,
     is_last: bool,
 ) {
+    // The length of the text has 16 bits, the limit of strings is lower.
     let text = cut(text);
     chunk_header(output, ChunkKind::Error, is_last, cookie, 6 + text.len() as u32);
     put_error(output, error, text);
@@ -106,6 +109,7 @@ impl Session {
     /// Only when all bytes are at hand: after it no error can be told. Until then, a read that may fail halfway
     /// goes out as chunks that are not the last, or as nothing.
     pub fn read_header(&self, output: &mut Vec<u8>, cookie: u64, offset: u64, length: u32) {
+        // One chunk whatever the flag DF says, so that both kinds of reads take the same way.
         if self.structured {
             data_header(output, cookie, offset, length, true);
         } else {

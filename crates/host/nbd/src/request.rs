@@ -73,11 +73,13 @@ impl Request {
 
     /// Bytes that follow the request. They have to be taken even if the request is refused.
     pub fn payload_bytes(&self) -> u32 {
+        // Judged by the number alone: flags and range may be wrong, and the client sends the data all the same.
         if self.command == Command::Write.number() { self.length } else { 0 }
     }
 
     /// Whether so many bytes follow that the connection has to be closed.
     pub(crate) fn is_too_long(&self, export: &Export) -> bool {
+        // An export that takes more than is dropped elsewhere must not close at what it takes.
         self.payload_bytes() > export.maximum_payload_bytes.max(DROPPED_PAYLOAD_BYTES_MAX)
     }
 }

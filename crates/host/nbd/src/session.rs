@@ -172,12 +172,21 @@ impl Session {
             return Ok(Checked::Disconnect);
         }
         self.check_command(command, export)?;
-        self.check_flags(command, request.flags, export)?;
+        // The range before the flags, and the length last: the order in which nbdkit judges.
         if command == Command::Flush {
-            let is_clear = request.offset == 0 && request.length == 0;
-            return if is_clear { Ok(Checked::Flush) } else { Err(FLUSH_RANGE) };
+            // A flush has no range. A client that gives one expects a meaning that there is not.
+            if request.offset != 0 || request.length != 0 {
+                return Err(FLUSH_RANGE);
+            }
+        } else {
+            check_range(command, request, export)?;
         }
-        check_range(command, request, export)?;
+        self.check_flags(command, request.flags, export)?;
+        // Only payloads are bounded: a trim may be nearly 4 GiB long.
+        let has_payload = matches!(command, Command::Read | Command::Write);
+        if has_payload && request.length > export.maximum_payload_bytes.min(CHUNK_DATA_BYTES_MAX) {
+            return Err(TOO_LONG);
+        }
         self.checked(command, request).ok_or(NO_CONTEXT)
     }
 
@@ -197,6 +206,7 @@ impl Session {
         if !export.has(needed) {
             return Err(NOT_ADVERTISED);
         }
+        // Without a context there is no number to put into the reply.
         if command == Command::BlockStatus && !self.has_context() {
             return Err(NO_CONTEXT);
         }
@@ -205,8 +215,10 @@ impl Session {
 
     fn check_flags(&self, command: Command, flags: u16, export: &Export) -> Result<(), Refusal> {
         let own = match command {
+            // A simple reply cannot be fragmented, and its session never advertised the flag.
             Command::Read if self.structured => command_flag::DF,
             Command::BlockStatus => command_flag::REQ_ONE,
+            // A fast zero may answer ENOTSUP, which a client that was not told of it does not expect.
             Command::WriteZeroes if export.has(transmission_flag::FAST_ZERO) => {
                 command_flag::NO_HOLE | command_flag::FAST_ZERO
             }
@@ -253,26 +265,24 @@ fn writes(command: Command) -> bool {
     matches!(command, Command::Write | Command::Trim | Command::WriteZeroes)
 }
 
-/// Whether a range of bytes lies in the export, on its blocks, and is short enough to be carried.
+/// Whether a range of bytes lies in the export, and on its blocks.
 fn check_range(command: Command, request: &Request, export: &Export) -> Result<(), Refusal> {
+    // The protocol asks for ENOSPC where bytes would be stored, as a write to a full device has.
     let needs_space = matches!(command, Command::Write | Command::WriteZeroes);
     let length = u64::from(request.length);
     if length == 0 {
         return Err(if needs_space { EMPTY_WRITE } else { EMPTY });
     }
+    // A sum past 2^64 would wrap to a place within the export.
     let end = request.offset.checked_add(length);
     if end.is_none_or(|end| end > export.size_bytes) {
         return Err(if needs_space { OUTSIDE_WRITE } else { OUTSIDE });
     }
     // A minimum of zero is refused by `Export::check`; here it counts as one.
     let block = u64::from(export.minimum_block_bytes.max(1));
+    // A client that did not ask for the sizes may come here: refused, not rounded, so no data is harmed.
     if !request.offset.is_multiple_of(block) || !length.is_multiple_of(block) {
         return Err(UNALIGNED);
-    }
-    // Only payloads are bounded: a trim may be nearly 4 GiB long.
-    let has_payload = matches!(command, Command::Read | Command::Write);
-    if has_payload && request.length > export.maximum_payload_bytes.min(CHUNK_DATA_BYTES_MAX) {
-        return Err(TOO_LONG);
     }
     Ok(())
 }

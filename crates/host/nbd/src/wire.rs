@@ -82,6 +82,7 @@ pub mod transmission_flag {
     /// `WRITE_ZEROES` may have the flag `FAST_ZERO`.
     pub const FAST_ZERO: u16 = 1 << 11;
     /// All flags above. Bits 9 and 12 belong to extensions that are not spoken here.
+    // Written out, so that a flag that is added above changes what is sent only with this line.
     pub const ALL: u16 = 0b1101_1111_1111;
 }
 
@@ -134,6 +135,7 @@ macro_rules! numbers {
                 self as $repr
             }
 
+            // A search is enough: the longest table has thirteen rows.
             /// What a number on the wire stands for.
             pub fn from_number(number: $repr) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.number() == number)

@@ -125,6 +125,7 @@ impl ClientHandshake {
             Awaited::Greeting => {
                 let Some(greeting) = input.first_chunk() else { return Ok((0, None)) };
                 let flags = parse_greeting(greeting)?;
+                // Without it a server may close at the first option that it does not know.
                 if flags & handshake_flag::FIXED_NEWSTYLE == 0 {
                     return Err(Failure::Greeting);
                 }
@@ -192,6 +193,7 @@ impl ClientHandshake {
         reply: &OptionReply,
         output: &mut Vec<u8>,
     ) -> Result<Option<Negotiated>, Failure> {
+        // Only one option is under way, so another number means that the place in the stream is lost.
         if reply.option != Self::option_of(self.awaited).number() {
             return Err(Failure::Reply);
         }
@@ -217,6 +219,7 @@ impl ClientHandshake {
                 self.ask(self.last(), output);
             }
             Awaited::Go if kind == Some(OptionReplyKind::Info) => self.take_info(&reply.data)?,
+            // An export without a size would be a session that cannot read anything.
             Awaited::Go if kind == Some(OptionReplyKind::Ack) && self.has_size => {
                 return Ok(Some(self.negotiated));
             }

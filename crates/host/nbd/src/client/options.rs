@@ -97,6 +97,7 @@ impl OptionReply {
         else {
             return Ok(None);
         };
+        // Before the data is waited for: a damaged length could ask for gigabytes.
         if length > REPLY_BYTES_MAX {
             return Err(Failure::Reply);
         }

@@ -123,6 +123,7 @@ fn chunk(reader: &mut Reader<'_>, payload_bytes_max: u32) -> Result<Option<Reply
     else {
         return Ok(None);
     };
+    // Before the payload is waited for: a damaged length could ask for gigabytes.
     if length > payload_bytes_max {
         return Err(BadReply::TooLong(length));
     }
@@ -158,6 +159,7 @@ fn body(kind: ChunkKind, payload: &[u8], is_last: bool) -> Option<Body> {
                 let (length, flags) = (u64::from(reader.u32()?), reader.u32()?);
                 extents.push(Extent { length, flags });
             }
+            // A client that goes on behind the last extent would ask the same for ever.
             let is_valid = !extents.is_empty() && extents.iter().all(|one| one.length > 0);
             is_valid.then_some(Body::Status { context, extents })
         }

@@ -43,6 +43,7 @@ impl<'a> Answers<'a> {
 
     /// An export of the list.
     pub(super) fn server(&mut self, export: &Export) {
+        // Exports should have been checked; a longer text must not break the stream all the same.
         let (name, description) = (cut(&export.name), cut(&export.description));
         self.header(OptionReplyKind::Server, 4 + name.len() + description.len());
         put_string(self.output, name);

@@ -23,6 +23,7 @@ impl<'a> ExportQuestion<'a> {
         let mut asked = 0;
         for _ in 0..count {
             let number = reader.u16()?;
+            // Unknown kinds are those of newer clients: the protocol wants them ignored.
             asked |= InfoKind::from_number(number).map_or(0, bit);
         }
         reader.is_empty().then_some(Self { name, asked })
