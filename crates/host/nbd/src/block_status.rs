@@ -78,11 +78,9 @@ pub fn block_status(
         match &mut open {
             Some(same) if same.flags == extent.flags => same.length += extent.length,
             Some(before) => {
-                let is_whole = put_extent(output, *before);
+                put_extent(output, *before);
                 open = None;
-                let count = (output.len() - first) / EXTENT_BYTES;
-                // An extent that had to be cut is followed by nothing: the places after it would be wrong.
-                if !is_whole || count == limit.extents {
+                if (output.len() - first) / EXTENT_BYTES == limit.extents {
                     break;
                 }
                 open = Some(extent);
@@ -112,12 +110,12 @@ pub fn block_status(
         .copy_from_slice(&payload_bytes.to_be_bytes());
 }
 
-/// Appends an extent and says whether its length has room in the field.
-fn put_extent(output: &mut Vec<u8>, extent: Extent) -> bool {
-    // The largest multiple of every block size that the field can hold.
+/// Appends an extent.
+fn put_extent(output: &mut Vec<u8>, extent: Extent) {
+    // The largest multiple of every block size that the field can hold. Only the last extent can be longer: it
+    // passes the end of any request, so that none whose place would be wrong follows it.
     const LONGEST_BYTES: u64 = (1 << 32) - (1 << 16);
-    let is_whole = u32::try_from(extent.length).is_ok();
-    let length = if is_whole { extent.length } else { LONGEST_BYTES };
+    let has_room = u32::try_from(extent.length).is_ok();
+    let length = if has_room { extent.length } else { LONGEST_BYTES };
     put_u64(output, length << 32 | u64::from(extent.flags));
-    is_whole
 }

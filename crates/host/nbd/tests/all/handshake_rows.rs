@@ -239,7 +239,8 @@ fn df_is_clear_until_structured_replies_are_negotiated() {
         Session { structured: true, ..simple_session() }.transmission_flags(&export),
         0x0ded
     );
-    assert_eq!(Export { flags: 0xffff, ..export }.transmission_flags(false), 0x0d7f);
+    assert_eq!(Export { flags: 0xffff, ..memory("") }.transmission_flags(false), 0x0d7f);
+    assert_eq!(Export { flags: 0, ..export }.transmission_flags(false), 1, "always set");
 }
 
 #[test]
