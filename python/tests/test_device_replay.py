@@ -208,6 +208,8 @@ def test_addresses_past_the_end(trace: Path, device: Path) -> None:
         ({"read_retries": [2, 5]}, " 2 reads took 5 retries."),
         ({"suspensions": 1}, " 1 program or erase stopped for a read."),
         ({"suspensions": 1200}, " 1,200 programs and erases stopped for a read."),
+        ({"bkops": 1}, " The host started urgent background operations 1 time."),
+        ({"bkops": 20}, " The host started urgent background operations 20 times."),
         ({"slc": {"written_pages": 0, "folded_pages": 0, "stale_pages": 0, "erases": 0}}, ""),
         (
             {"slc": {"written_pages": 1, "folded_pages": 0, "stale_pages": 1, "erases": 1}},

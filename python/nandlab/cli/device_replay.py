@@ -194,4 +194,7 @@ def _balance(run: Mapping[str, Any], *, is_one: bool) -> str:
     if "suspensions" in run:
         stopped = counted(run["suspensions"], "program or erase", "programs and erases")
         told.append(f"{stopped} stopped for a read.")
+    if "bkops" in run:
+        times = counted(run["bkops"], "time")
+        told.append(f"The host started urgent background operations {times}.")
     return " ".join(told)

@@ -144,6 +144,9 @@ pub struct Outcome {
     /// Programs and erases that stopped for a read.
     #[serde(skip_serializing_if = "is_none_of_it")]
     pub suspensions: u64,
+    /// Times that the host started background operations, which it was told to be urgent.
+    #[serde(skip_serializing_if = "is_none_of_it")]
+    pub bkops: u64,
     /// What became of the pages that the SLC cache took; none of a device without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slc: Option<SlcUse>,
@@ -212,6 +215,7 @@ impl Outcome {
             read_modify_writes: statistics.read_modify_writes,
             read_retries: [statistics.retried_reads, statistics.read_retries],
             suspensions: statistics.suspensions,
+            bkops: statistics.bkops,
             slc: flash.filter(|flash| !flash.slc_erase_counts.is_empty()).map(|flash| SlcUse {
                 written_pages: statistics.slc.written_pages,
                 folded_pages: statistics.slc.folded_pages,

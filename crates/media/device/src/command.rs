@@ -215,6 +215,8 @@ pub struct DeviceStatistics {
     pub read_retries: u64,
     /// Programs and erases that stopped for a read.
     pub suspensions: u64,
+    /// Times that the host started background operations.
+    pub bkops: u64,
     /// Pages that the SLC caches took, folded and found stale.
     pub slc: SlcStatistics,
     /// Operations of the SLC caches; [`DeviceStatistics::chip`] has them, too.

@@ -12,6 +12,7 @@
 //! die are copy-back commands that leave the channel alone, or go over it, as the device says; a
 //! channel is then charged their sum at once, at the beginning.
 
+mod bkops;
 mod fold;
 mod reads;
 mod suspend;
@@ -23,6 +24,7 @@ use crate::slc::{Slc, SlcSpec, SlcStatistics};
 use crate::spec::{Cleaning, Suspend};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{Activity, ActivityKind};
+pub use bkops::BkopsLevel;
 use ftl::{CleanStep, Ftl, FtlError, PageWork, Work};
 use nand::{PAGES_PER_PROGRAM_MAX, Part};
 pub use suspend::SuspendSpec;

@@ -22,7 +22,7 @@ mod parts;
 mod supply;
 
 use crate::cache::{Sectors, WriteCache, sectors};
-use crate::die::Dies;
+use crate::die::{BkopsLevel, Dies};
 use crate::host_queues::HostQueues;
 use crate::host_spec::HostSpec;
 use crate::places::Places;
@@ -59,6 +59,8 @@ pub struct FlashDevice {
     pub(crate) dies: Dies,
     cache: WriteCache,
     works_in_idle_time: bool,
+    /// The host starts background operations.
+    manual_bkops: bool,
     last_ns: u64,
     /// Everything that happens by itself has happened until then.
     caught_up_ns: u64,
@@ -716,6 +718,7 @@ impl FlashDevice {
             [command] => self.execute(command, early, start, &mut cached_sectors)?,
             writes => self.execute_packed(writes, start, &mut cached_sectors)?,
         };
+        let done = if self.manual_bkops { self.run_urgent_bkops(done)? } else { done };
         debug_assert!(done.ns >= start_ns, "a command ends after it begins");
         debug_assert!(
             waited_ns <= done.cleaning_ns && done.cleaning_ns <= done.ns - now_ns,
@@ -736,6 +739,32 @@ impl FlashDevice {
             own_cleaning_ns,
             cached_sectors,
         })
+    }
+
+    /// How urgent the background operations of the card are, as of the last command.
+    pub fn bkops_level(&self) -> BkopsLevel {
+        self.dies.bkops_level()
+    }
+
+    /// The end of a command after which the host runs background operations, if the card asks for them.
+    ///
+    /// # Errors
+    /// As [`ftl::Ftl::clean_step`].
+    #[cold]
+    fn run_urgent_bkops(&mut self, done: Moment) -> Result<Moment, FtlError> {
+        // The response is that of the command's end: what the cache drained until then counts.
+        self.idle_until(done.ns)?;
+        if self.dies.bkops_level() < BkopsLevel::PerformanceImpacted {
+            return Ok(done);
+        }
+        self.statistics.bkops += 1;
+        let mut end = done;
+        for die in 0..self.dies.all.len() {
+            let end_ns = self.dies.run_bkops(die, done.ns)?;
+            let cleaning_ns = done.cleaning_ns + (end_ns - done.ns);
+            end = end.or_later(Moment { ns: end_ns, cleaning_ns });
+        }
+        Ok(end)
     }
 
     /// One overhead and one header for several writes; done with the last of them.

@@ -13,6 +13,7 @@
 mod arbitration;
 mod build;
 mod cache;
+mod capacity;
 mod command;
 mod constant;
 mod contract;
@@ -42,7 +43,7 @@ pub use command::{
 };
 pub use constant::ConstantDevice;
 pub use contract::BlockDevice;
-pub use die::SuspendSpec;
+pub use die::{BkopsLevel, SuspendSpec};
 pub use disk::DiskDevice;
 pub use disk_spec::{DiskSpec, SeekSpec};
 pub use flash::FlashDevice;

@@ -147,6 +147,10 @@ pub struct Cleaning {
     /// empties a whole one before it goes on.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub steps_per_program: u32,
+    /// The card cleans when the host tells it to, which it does after a command that left the card urgently short of
+    /// free blocks: manual background operations (BKOPS) of eMMC.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub manual_bkops: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -171,6 +175,7 @@ impl Default for Cleaning {
             free_target_blocks: 0,
             suspend: Suspend::Page,
             steps_per_program: 0,
+            manual_bkops: false,
         }
     }
 }
@@ -233,6 +238,7 @@ const KEYS: &[&str] = &[
     "cleaning.background",
     "cleaning.free_target_blocks",
     "cleaning.idle_before_ns",
+    "cleaning.manual_bkops",
     "cleaning.steps_per_program",
     "cleaning.suspend",
     "cleaning.takes_time",
@@ -374,6 +380,10 @@ impl DeviceSpec {
     pub fn check(&self) -> Result<(), String> {
         self.check_values()?;
         self.slc.check_times()?;
+        if self.cleaning.manual_bkops && self.host.executes > 1 {
+            // `mmc_blk_cqe_complete_rq` looks at no exception bit.
+            return Err("cleaning.manual_bkops needs host.executes = 1: with a command queue the host does not ask".into());
+        }
         self.host.check_queues(self.disk.is_some())
     }
 
@@ -524,6 +534,15 @@ impl Cleaning {
                 self.steps_per_program == 0 || self.free_target_blocks >= 2,
                 "free_target_blocks must be at least 2 with steps_per_program",
             ),
+            (
+                // Levels are a half and a quarter of it.
+                !self.manual_bkops || self.free_target_blocks >= 4,
+                "free_target_blocks must be at least 4 with manual_bkops = true",
+            ),
+            (
+                !(self.manual_bkops && self.background),
+                "manual_bkops must be false with background = true: a card cleans by itself or when told to",
+            ),
             (self.steps_per_program <= 1_000, "steps_per_program must be at most 1000"),
             (
                 self.idle_before_ns <= 3_600_000_000_000,
@@ -613,6 +632,7 @@ mod tests {
     fn the_keys_of_set_are_sorted_and_complete() {
         assert!(KEYS.windows(2).all(|pair| pair[0] < pair[1]));
         let optional = [
+            "cleaning.manual_bkops",
             "flash.blocks",
             "flash.bus",
             "flash.mapping_unit_bytes",

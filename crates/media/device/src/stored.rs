@@ -64,7 +64,7 @@ pub trait StoredDevice: BlockDevice {
         &mut self,
         now_ns: u64,
         command: &Command,
-        bytes: Vec<u8>,
+        bytes: &[u8],
     ) -> Result<Completion, DeviceError>;
 
     /// Copies what the host reads at `sector` to `bytes`, whole sectors.
@@ -83,6 +83,13 @@ pub trait StoredDevice: BlockDevice {
     /// When the supply fails, once the operation of [`StoredDevice::cut_at`] is begun. Completions after that moment
     /// never reach the host.
     fn cut_ns(&self) -> Option<u64>;
+
+    /// Nothing is asked of the device until `now_ns`: what it does by itself is begun by then, and
+    /// [`StoredDevice::cut_ns`] knows of it.
+    ///
+    /// # Errors
+    /// [`DeviceError::PowerLost`] if the supply failed meanwhile, or before; [`DeviceError::Ftl`] at the end of life.
+    fn pass_time(&mut self, now_ns: u64) -> Result<(), DeviceError>;
 
     /// The supply fails at `at_ns`, or at [`StoredDevice::cut_ns`] if that is sooner.
     ///
@@ -228,7 +235,7 @@ impl StoredDevice for FlashDevice {
         &mut self,
         now_ns: u64,
         command: &Command,
-        bytes: Vec<u8>,
+        bytes: &[u8],
     ) -> Result<Completion, DeviceError> {
         assert_eq!(command.operation, Operation::Write, "only writes have bytes");
         assert_eq!(
@@ -237,11 +244,12 @@ impl StoredDevice for FlashDevice {
             "the bytes are those of the command"
         );
         if let Some(stored) = &mut self.stored {
-            stored.incoming = bytes;
+            // The same buffer for every write: memory that is new costs more than the copy.
+            stored.incoming.extend_from_slice(bytes);
         }
         let done = self.submit(now_ns, command);
         if let Some(stored) = &mut self.stored {
-            stored.incoming = Vec::new();
+            stored.incoming.clear();
         }
         done
     }
@@ -298,6 +306,16 @@ impl StoredDevice for FlashDevice {
 
     fn cut_ns(&self) -> Option<u64> {
         self.dies.cut_watch.cut_ns
+    }
+
+    fn pass_time(&mut self, now_ns: u64) -> Result<(), DeviceError> {
+        if self.is_without_power() {
+            return Err(DeviceError::PowerLost);
+        }
+        self.idle_until(now_ns)?;
+        self.fail_if_due(now_ns)?;
+        self.let_time_pass(now_ns);
+        Ok(())
     }
 
     fn cut_power(&mut self, at_ns: u64) -> Result<Outage, DeviceError> {

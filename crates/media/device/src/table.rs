@@ -18,6 +18,7 @@ pub(crate) const TEXTS: &[(&str, &str)] = embedded!(
     "emmc-5.0-64gb",
     "emmc-5.1-64gb",
     "nvme-ssd",
+    "nvme-ssd-tlc",
     "sata-ssd",
     "sd-c10-16gb",
 );

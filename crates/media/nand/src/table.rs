@@ -18,6 +18,7 @@ const TEXTS: &[(&str, &str)] = embedded!(
     "generic-qlc-3d",
     "generic-tlc-2d",
     "generic-tlc-3d",
+    "generic-tlc-3d-64l",
     "k9f1g08u0a",
     "k9f2g08u0b",
     "k9f2g08u0c",

@@ -109,6 +109,7 @@ impl JobsOutcome {
             ("device_slc_stale_pages", device.slc.stale_pages, "pages"),
             ("device_slc_page_programs", device.slc_chip.page_programs, "operations"),
             ("device_slc_erases", device.slc_chip.erases, "operations"),
+            ("device_bkops", device.bkops, "operations"),
             ("device_suspensions", device.suspensions, "operations"),
         ];
         let done = rare.into_iter().filter(|(_, count, _)| *count > 0);

@@ -148,6 +148,7 @@ impl FlashDevice {
             works_in_idle_time: spec.cache.bytes > 0
                 || spec.cleaning.background
                 || spec.slc.fold_idle_ns > 0,
+            manual_bkops: spec.cleaning.manual_bkops,
             last_ns: 0,
             caught_up_ns: 0,
             statistics: DeviceStatistics::default(),
