@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from nandlab.api.requests import Replay, convert, replay, schedule
     from nandlab.api.runs import Run, open_run, run
     from nandlab.api.scripts import Crash, Script, crash, script
+    from nandlab.api.serving import ServedDevice, serve, serve_ctl, serve_replay
     from nandlab.api.study import Study
     from nandlab.api.syscall_logs import StraceImport, strace_import
     from nandlab.api.tools import Comparison, compare
@@ -55,6 +56,7 @@ __all__ = [
     "Replay",
     "Run",
     "Script",
+    "ServedDevice",
     "StraceImport",
     "Study",
     "UncertainError",
@@ -84,6 +86,9 @@ __all__ = [
     "schedulers",
     "script",
     "search_readings",
+    "serve",
+    "serve_ctl",
+    "serve_replay",
     "strace_import",
     "studies",
     "tests",
@@ -105,6 +110,7 @@ _NAMES = {
     "requests": "Replay convert replay schedule",
     "runs": "Run open_run run",
     "scripts": "Crash Script crash script",
+    "serving": "ServedDevice serve serve_ctl serve_replay",
     "study": "Study",
     "syscall_logs": "StraceImport strace_import",
     "tools": "Comparison compare",

@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from nandlab._native import StudyTables
+    from nandlab._native import RunningServer, StudyTables
 
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
 
 Elsewhere = Callable[[str, str], str | None]
 """Called with a place that takes a file no more, and why; another place, or none."""
+
+
+def device_row(name: str) -> dict[str, Any]:
+    """The device of a name, or of a file that ends in .toml, as `nandlab list devices` has it."""
+    row: dict[str, Any] = json.loads(_raw("device_row", name))
+    return row
 
 
 def listing(kind: str) -> list[dict[str, Any]]:
@@ -117,6 +123,17 @@ def replay_on_device(
 ) -> dict[str, Any]:
     """Replay one trace through schedulers on a device, in simulated time."""
     return call("replay_on_device", trace, arguments, reading)
+
+
+def start_server(arguments: Mapping[str, Any]) -> RunningServer:
+    """Make a device that stores bytes, and listen for its clients."""
+    server: RunningServer = _raw("start_server", arguments)
+    return server
+
+
+def replay_server_log(log: str) -> dict[str, Any]:
+    """Carry the log of a server out again."""
+    return call("replay_server_log", log)
 
 
 def convert(source: str | Path, target: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -362,6 +362,26 @@ def test_files_include_each_other_to_a_depth(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("engine_is_built")
+def test_a_device_may_be_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "devices" / f"{DEVICE}.toml").read_text(encoding="utf-8")
+    slow = text.replace("command_overhead_ns = 21500", "command_overhead_ns = 1021500")
+    assert slow != text
+    (tmp_path / "slow.toml").write_text(slow, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    path = job(tmp_path, "[a]\nrw=randread\nsize=1m\ndirect=1\n")
+    known, own = (nl.fio(path, device=name) for name in (DEVICE, "slow.toml"))
+    means = [found.fio["jobs"][0]["read"]["lat_ns"]["mean"] for found in (known, own)]
+    assert means[1] - means[0] == pytest.approx(1e6, rel=0.01)
+    # The report names the file as it was given.
+    assert own.answer["conditions"]["device"] == "slow.toml"
+    (tmp_path / "bad.toml").write_text(text.replace("channels", "chanels"), encoding="utf-8")
+    with pytest.raises(NandlabError, match=r"bad\.toml.*did you mean `channels`"):
+        nl.fio(path, device="bad.toml")
+    with pytest.raises(NandlabError, match=r"nosuch\.toml"):
+        nl.fio(path, device="nosuch.toml")
+
+
+@pytest.mark.usefixtures("engine_is_built")
 @pytest.mark.parametrize("option", ["device", "scheduler", "board", "precondition"])
 def test_options_name_what_there_is(option: str, tmp_path: Path) -> None:
     path = job(tmp_path, ONE)

@@ -64,7 +64,7 @@ def fio(
 
     Args:
         job_file: Job file of fio.
-        device: Use this device (see `nandlab list devices`).
+        device: Use this device (see `nandlab list devices`), or the device of this .toml file.
         scheduler: Use this scheduler (see `nandlab list schedulers`).
         board: Use this host (see `nandlab list boards`). Without it: emulated-pc, whose calls take
             no time, or odroid-xu if a job uses the page cache.
@@ -135,15 +135,18 @@ def _conditions(
     device: str, scheduler: str, board: str, precondition: str, seed: int, most: int | None
 ) -> "Conditions":
     """Raises `NandlabError` for a device or a precondition that does not exist."""
+    from nandlab import engine
     from nandlab.api.entries import entries
     from nandlab.fio_jobs.jobs import Conditions, capacity_bytes
 
-    devices = {row["name"]: row for row in entries("devices")}
+    devices = [row["name"] for row in entries("devices")]
+    # As `replay` takes it: a name that ends in .toml is a file.
+    is_file = device.endswith(".toml")
     boards, schedulers = (
         [row["name"] for row in entries(kind)] for kind in ("boards", "schedulers")
     )
     for what, name, known in (
-        ("device", device, list(devices)),
+        ("device", device, [device] if is_file else devices),
         ("scheduler", scheduler, schedulers),
         ("board", board, boards),
     ):
@@ -158,7 +161,9 @@ def _conditions(
         )
     return Conditions(
         device=device,
-        device_bytes=capacity_bytes(devices[device]),
+        # The study lies in another folder.
+        device_place=str(Path(device).resolve()) if is_file else device,
+        device_bytes=capacity_bytes(engine.device_row(device)),
         scheduler=scheduler,
         board=board,
         precondition=precondition,

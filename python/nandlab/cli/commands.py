@@ -31,6 +31,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "syscall_logs:strace_import",
         "Make a script of system calls of a log of strace.",
     ),
+    "serve": ("serving:serve", "Offer a simulated device to NBD clients: QEMU, nbdcopy, fio or the kernel."),
+    "serve-ctl": ("serving:serve_ctl", "Send a command to a device that `nandlab serve` offers."),
+    "serve-replay": (
+        "serving:serve_replay",
+        "Carry the log of `nandlab serve` out again, and compare the digest of the chips.",
+    ),
     "image": ("image:image", "Make, list, extract, check and compare images of file systems."),
     "convert": ("requests:convert", "Convert a trace to Parquet and summarise it."),
     "capture": ("kernels:capture", "Capture a block trace, in a virtual machine or of a disk."),

@@ -34,7 +34,7 @@ def fio(
     job_file
         Job file of fio.
     device
-        Use this device (see `nandlab list devices`).
+        Use this device (see `nandlab list devices`), or the device of this .toml file.
     scheduler
         Use this scheduler (see `nandlab list schedulers`).
     board

@@ -24,6 +24,8 @@ class Conditions:
     """What the results depend on beside the job file."""
 
     device: str
+    device_place: str
+    """The device, or where its file lies."""
     device_bytes: int
     scheduler: str
     board: str
@@ -192,7 +194,7 @@ def _study(jobs: Sequence[Planned], layout: Layout, conditions: Conditions) -> s
         f"free_bytes = {PAGE_BYTES if layout.is_device else layout.bytes}",
         f"precondition = {_quoted(conditions.precondition)}",
         "[axes]",
-        f"device = [{_quoted(conditions.device)}]",
+        f"device = [{_quoted(conditions.device_place)}]",
         f"scheduler = [{_quoted(conditions.scheduler)}]",
         "[timeline]",
         f"seconds = {_SECONDS_MAX}",

@@ -9,6 +9,7 @@ mod crash;
 mod device_replay;
 mod image;
 mod script;
+mod serve;
 
 use boundary::{carry_out, interruptible, tell};
 use columns::{Columns, StudyTables};
@@ -136,6 +137,12 @@ impl Options {
 #[pyfunction]
 fn listing(kind: &str) -> PyResult<String> {
     Ok(study::listing(kind).map_err(failed)?.to_string())
+}
+
+/// The device of a name or of a file, as a row of the table `devices`.
+#[pyfunction]
+fn device_row(name: &str) -> PyResult<String> {
+    Ok(study::device_row(name).map_err(failed)?.to_string())
 }
 
 fn resolved(study: &study::Study) -> PyResult<serde_json::Value> {
@@ -393,6 +400,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("UncertainError", module.py().get_type::<UncertainError>())?;
     module.add_class::<Columns>()?;
     module.add_class::<StudyTables>()?;
+    module.add_function(wrap_pyfunction!(device_row, module)?)?;
     module.add_function(wrap_pyfunction!(listing, module)?)?;
     module.add_function(wrap_pyfunction!(stop, module)?)?;
     module.add_function(wrap_pyfunction!(describe_study, module)?)?;
@@ -404,5 +412,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(crash::cut_script, module)?)?;
     module.add_function(wrap_pyfunction!(script::run_script, module)?)?;
+    serve::register(module)?;
     image::register(module)
 }

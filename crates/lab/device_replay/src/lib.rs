@@ -18,4 +18,4 @@ pub use device::Preconditioning;
 pub use options::{Pace, ReplayOptions};
 pub use outcome::{Band, LatencySummary, Outcome, SizeClass, SlcUse, Wear};
 pub use player::{ReplayError, replay};
-pub use stack::{Run, StackError, Stacks, device_of, replay_all};
+pub use stack::{Run, StackError, Stacks, device_of, replay_all, with_ftl};

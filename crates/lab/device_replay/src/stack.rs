@@ -116,7 +116,10 @@ fn setting(name: &str) -> String {
 }
 
 /// The device with this layer on its dies; `changes` are the keys that were asked for.
-fn with_ftl(
+///
+/// # Errors
+/// [`StackError::NoFlash`]; [`StackError::Ftl`], with a suggestion.
+pub fn with_ftl(
     spec: &DeviceSpec,
     name: &str,
     changes: &BTreeMap<String, String>,
@@ -125,6 +128,9 @@ fn with_ftl(
         let names: Vec<&str> = ftl::FTLS.iter().map(|entry| entry.name).collect();
         let hint = hint(name, names.iter().copied());
         return Err(StackError::Ftl { name: name.to_owned(), hint, known: names.join(", ") });
+    }
+    if spec.flash.is_none() {
+        return Err(StackError::NoFlash { device: spec.name.clone() });
     }
     let mut spec = spec.clone();
     spec.set("flash.ftl", name)?;
@@ -165,9 +171,6 @@ pub fn replay_all(options: &ReplayOptions, stacks: &Stacks) -> Result<Vec<Run>, 
         stacks.schedulers.iter().map(|name| scheduler_of(name)).collect::<Result<Vec<_>, _>>()?;
     let mut specs = vec![spec.clone()];
     if !stacks.ftls.is_empty() {
-        if spec.flash.is_none() {
-            return Err(StackError::NoFlash { device: spec.name });
-        }
         specs = stacks
             .ftls
             .iter()

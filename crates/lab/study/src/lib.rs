@@ -58,7 +58,7 @@ pub use explain::{ExplainOptions, Explanation, Step, explain};
 pub use flash_aging::{FlashState, PercentOf};
 pub use ftl_device::{DeviceOptions, build_device, check_geometry, find_part_or_file};
 pub use jobs::{ExtraRuns, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
-pub use listing::listing;
+pub use listing::{device_row, listing};
 pub use matrix::{Axis, Run};
 pub use metric::Metric;
 pub use own_files::OwnFile;

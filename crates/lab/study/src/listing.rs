@@ -23,6 +23,14 @@ const KINDS: [&str; 12] = [
     "workloads",
 ];
 
+/// The device of a name, or of a file whose name ends in `.toml`, as a row of the table `devices`.
+///
+/// # Errors
+/// [`StudyError`] of a device that does not exist, with a suggestion, or of a file that describes none.
+pub fn device_row(name: &str) -> Result<Value, StudyError> {
+    Ok(serde_json::to_value(device::find_or_load(name)?).expect("plain data"))
+}
+
 /// The rows of one table as JSON objects, each with `name` and `summary`.
 ///
 /// # Errors

@@ -1,0 +1,160 @@
+//! `nandlab serve`: a device for real clients. The server has threads of its own; Python looks at it.
+
+use crate::boundary::interruptible;
+use crate::failed;
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::json;
+use serve::{Address, CoreOptions, CutAfter, Pace, Server, ServerOptions};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Options of the call, as JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    device: String,
+    changes: BTreeMap<String, String>,
+    ftl: Option<String>,
+    capacity_bytes: Option<u64>,
+    precondition: String,
+    seed: u64,
+    cut_after: Option<CutAfter>,
+    exports: Vec<String>,
+    listen: Vec<String>,
+    control: Option<PathBuf>,
+    /// A second of the device takes so many of the host; without: none.
+    real_factor: Option<u32>,
+    is_open: bool,
+    log: Option<PathBuf>,
+}
+
+impl Arguments {
+    fn options(self) -> PyResult<ServerOptions> {
+        let listen: Result<Vec<Address>, String> =
+            self.listen.iter().map(|text| text.parse()).collect();
+        Ok(ServerOptions {
+            listen: listen.map_err(|told| failed(format!("--listen: {told}")))?,
+            core: self.core()?,
+            exports: self.exports,
+            control: self.control,
+            pace: self.real_factor.map_or(Pace::None, Pace::Real),
+            is_open: self.is_open,
+            log: self.log,
+        })
+    }
+
+    fn core(&self) -> PyResult<CoreOptions> {
+        let mut device = device::find_or_load(&self.device).map_err(failed)?;
+        for (key, value) in &self.changes {
+            device.set(key, value).map_err(failed)?;
+        }
+        if let Some(ftl) = &self.ftl {
+            device = device_replay::with_ftl(&device, ftl, &self.changes).map_err(failed)?;
+        }
+        if let Some(capacity_bytes) = self.capacity_bytes {
+            device.set_capacity(capacity_bytes).map_err(failed)?;
+        }
+        let precondition =
+            device::Preconditioning::from_name(&self.precondition).ok_or_else(|| {
+                failed(format!(
+                    "--precondition: `{}` is none of none, fill, random:PERCENT (1 to 1000) and steady",
+                    self.precondition
+                ))
+            })?;
+        Ok(CoreOptions {
+            device,
+            precondition: precondition.steps(self.seed),
+            seed: self.seed,
+            cut_after: self.cut_after,
+        })
+    }
+}
+
+/// A server at work. It stops when it is dropped.
+#[pyclass(frozen)]
+pub(crate) struct RunningServer {
+    server: std::sync::Mutex<Option<Server>>,
+}
+
+impl RunningServer {
+    fn with<T>(&self, python: Python<'_>, call: impl FnOnce(&Server) -> T + Send) -> PyResult<T>
+    where
+        T: Send,
+    {
+        python.detach(|| {
+            let server = self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            server.as_ref().map(call).ok_or_else(|| failed("the server has stopped"))
+        })
+    }
+}
+
+fn told(value: impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(&value).map_err(failed)
+}
+
+#[pymethods]
+impl RunningServer {
+    /// Where clients connect, as `unix:PATH` or `tcp:ADDRESS:PORT`.
+    fn addresses(&self, python: Python<'_>) -> PyResult<Vec<String>> {
+        self.with(python, |server| server.addresses().iter().map(ToString::to_string).collect())
+    }
+
+    fn status(&self, python: Python<'_>) -> PyResult<String> {
+        told(self.with(python, Server::status)?)
+    }
+
+    fn statistics(&self, python: Python<'_>) -> PyResult<String> {
+        told(self.with(python, Server::statistics)?)
+    }
+
+    fn cut(&self, python: Python<'_>) -> PyResult<()> {
+        self.with(python, Server::cut)
+    }
+
+    fn restore(&self, python: Python<'_>) -> PyResult<String> {
+        let recovery = self.with(python, Server::restore)?.map_err(failed)?;
+        told(json!({
+            "ready_ns": recovery.ready_ns,
+            "reads": recovery.reads,
+            "changes": recovery.changes,
+        }))
+    }
+
+    fn is_stopping(&self, python: Python<'_>) -> PyResult<bool> {
+        self.with(python, Server::is_stopping)
+    }
+
+    /// Ends all connections; returns the digest of the chips.
+    fn stop(&self, python: Python<'_>) -> PyResult<String> {
+        python.detach(|| {
+            let mut server = self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let server = server.take().ok_or_else(|| failed("the server has stopped"))?;
+            server.stop().map_err(failed)
+        })
+    }
+}
+
+/// Makes the device and begins to listen.
+#[pyfunction]
+fn start_server(python: Python<'_>, arguments_json: &str) -> PyResult<RunningServer> {
+    let given: Arguments = serde_json::from_str(arguments_json).map_err(failed)?;
+    let options = given.options()?;
+    let server = interruptible(python, move || Server::start(&options).map_err(failed))?;
+    Ok(RunningServer { server: std::sync::Mutex::new(Some(server)) })
+}
+
+/// Carries the log of a server out again.
+#[pyfunction]
+fn replay_server_log(python: Python<'_>, path: PathBuf) -> PyResult<String> {
+    let report = interruptible(python, move || {
+        serve::replay_log(&path).map(|(_, report)| report).map_err(failed)
+    })?;
+    told(report)
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<RunningServer>()?;
+    module.add_function(wrap_pyfunction!(start_server, module)?)?;
+    module.add_function(wrap_pyfunction!(replay_server_log, module)?)
+}

@@ -1,0 +1,32 @@
+//! A simulated device offered to real clients: `nandlab serve`.
+//!
+//! Clients speak NBD (see the crate `nbd`). Behind it stands one device that stores bytes and can lose its power
+//! ([`device::StoredDevice`]). The files, from the device outwards:
+//!
+//! - [`Core`]: the device in simulated time. It knows no clock, no thread and no socket, so a log of its calls can be
+//!   carried out again ([`replay_log`]) and ends in the same state.
+//! - [`Clock`]: ties simulated time to the host's clock, or lets it run as fast as requests come.
+//! - `connection`: one client. A thread each, which reads requests, hands them to the core and sends each reply when
+//!   it is due.
+//! - [`Server`]: listens, and cuts and restores the power of all connections at once.
+//! - `control`: the commands of a second socket.
+//!
+//! Locks, in the order in which they are taken: the gate of replies, the core, the list of connections. A reply is
+//! sent under the shared gate, and a power cut takes the gate alone. So no reply leaves after the moment of a cut.
+
+mod account;
+mod clock;
+mod connection;
+mod control;
+mod core;
+mod log;
+mod outgoing;
+mod server;
+mod socket;
+
+pub use account::{Account, Totals};
+pub use clock::{Clock, Pace};
+pub use core::{Core, CoreOptions, CutAfter, Failure, Power, Work};
+pub use log::{LogError, LogReport, LogWriter, replay_log};
+pub use server::{Server, ServerError, ServerOptions};
+pub use socket::Address;

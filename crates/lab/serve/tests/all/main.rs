@@ -1,0 +1,7 @@
+//! Every test of `serve` in one program, which is built in a fraction of the time of many.
+
+mod client;
+mod clients;
+mod cuts;
+mod logs;
+mod support;
