@@ -69,6 +69,7 @@ LONG = {
     "script-read": Long(("script",), ("hole.ops", "--fs", "jffs2", "--seq", "OUT")),
     "strace-import": Long(("strace-import",), ("-", "--out", "OUT"), is_silent=True, span_s=0.3),
     "crash": Long(("crash",), ("cuts.ops", "--fs", "yaffs2", "--out", "OUT")),
+    "serve-replay": Long(("serve-replay",), ("served.log",)),
     "validate": Long(("validate",), ("--out", "OUT")),
     "make-jffs2": Long(
         ("image", "make"),
@@ -109,6 +110,7 @@ def write_inputs(place: Path, run_folder: Path) -> None:
     (place / "hole.ops").write_text(text, encoding="utf-8")
     jobs = "[a]\nsize=1g\nrw=randread\ndirect=1\nloops=7\n"
     (place / "long.fio").write_text(jobs, encoding="utf-8")
+    _write_log(place / "served.log")
     cuts = "".join(f"put f{number % 9} 644 40k 4096 x {number} fsync\n" for number in range(200))
     (place / "cuts.ops").write_text(cuts, encoding="utf-8")
     claims = "".join(
@@ -126,6 +128,19 @@ def write_inputs(place: Path, run_folder: Path) -> None:
         (place / "tree" / f"file{number}").write_bytes(text_bytes)
     (place / "folder").symlink_to(run_folder)
     (place / "runs").symlink_to(run_folder.parent)
+
+
+def _write_log(path: Path) -> None:
+    """A log of a server with three million reads, which take seconds."""
+    import nandlab as nl
+
+    card = {"capacity": "4MiB", "precondition": "none", "time": "none"}
+    with nl.serve("emmc-5.1-64gb", listen="tcp:127.0.0.1:0", log=path, **card):
+        pass
+    # A read: kind 1, its time, its sector and their number (the layout is in crates/lab/serve).
+    read = b"\x01" + (0).to_bytes(8, "little") * 2 + (1024).to_bytes(4, "little")
+    end_bytes = 1 + 8 + 64
+    path.write_bytes(path.read_bytes()[:-end_bytes] + read * 3_000_000)
 
 
 def command_line(long: Long, place: Path, out: str) -> list[str]:

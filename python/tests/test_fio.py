@@ -29,6 +29,7 @@ from nandlab.fio_jobs.settings import settings_of
 from nandlab.fio_jobs.values import bytes_of
 
 DEVICE = "nvme-ssd"
+ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = Path(os.environ.get("NANDLAB_FIO_EXAMPLES", "/usr/share/doc/fio/examples"))
 ONE = "[a]\nrw=randread\nsize=4m\ndirect=1\n"
 

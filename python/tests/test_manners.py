@@ -10,6 +10,7 @@ from command_table import commands
 from mqsim_inputs import Files
 from strace_logs import LOG
 
+import nandlab as nl
 from nandlab import __version__
 from nandlab.cli import main
 from nandlab.terminal.output import print_json
@@ -19,6 +20,9 @@ pytestmark = pytest.mark.usefixtures("engine_is_built")
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_JSON = {("completion",)}
 """Its answer is a program."""
+
+NEEDS_CLIENTS = {("serve",), ("serve-ctl",)}
+"""Work until somebody ends them: the tests of servers have their JSON."""
 
 NEEDS_LONG = {("capture",), ("readings",), ("validate",)}
 """Boots a machine, or takes minutes: tests of their own have their JSON."""
@@ -54,7 +58,11 @@ def places(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> dict[s
     fio.write_text("[a]\nsize=64k\ndirect=1\n", encoding="utf-8")
     log = folder / "strace.log"
     log.write_text(LOG, encoding="ascii")
-    found |= {"fio": fio, "log": log}
+    served = folder / "served.log"
+    card = {"capacity": "4MiB", "precondition": "none", "time": "none"}
+    with nl.serve("emmc-5.1-64gb", listen="tcp:127.0.0.1:0", log=served, **card):
+        pass
+    found |= {"fio": fio, "log": log, "served": served}
     found |= dict(zip(("mqsim_device", "mqsim_workload"), Files(folder).paths, strict=True))
     found |= {"trace": ROOT / "traces/small/fat-mp3-1.parquet"}
     return {name: str(path) for name, path in found.items()}
@@ -72,6 +80,7 @@ CALLS = {
     ("script",): "script {script} --fs jffs2",
     ("strace-import",): "strace-import {log}",
     ("crash",): "crash {script} --fs jffs2 --every 9 --jobs 1",
+    ("serve-replay",): "serve-replay {served}",
     ("image", "make"): "image make {folder}/again.jffs2 --fs jffs2 --from {tree}",
     ("image", "ls"): "image ls {image}",
     ("image", "extract"): "image extract {image} {folder}/extracted",
@@ -92,7 +101,7 @@ def _answer(capsys: pytest.CaptureFixture[str], words: list[str]) -> object:
 
 
 def test_every_command_is_called() -> None:
-    assert set(commands()) == set(CALLS) | WITHOUT_JSON | NEEDS_LONG
+    assert set(commands()) == set(CALLS) | WITHOUT_JSON | NEEDS_LONG | NEEDS_CLIENTS
 
 
 @pytest.mark.parametrize("words", CALLS, ids=" ".join)

@@ -46,6 +46,8 @@ REACHED_FROM: dict[str, tuple[Command, ...]] = {
     "crates/front/python/src/image.rs": IMAGE,
     "crates/front/python/src/lib.rs": (("replay",),),
     "crates/front/python/src/script.rs": (("script",),),
+    "crates/front/python/src/serve.rs": (("serve",),),
+    "crates/lab/serve/src": (("serve",),),
     "crates/lab/script/src": (("script",), ("crash",)),
     "crates/lab/study/src/explain.rs": (("explain",),),
     "crates/lab/study/src/overrides.rs": (("run",),),
@@ -64,6 +66,8 @@ FOREIGN = {
     *("--workspace", "--test", "--release", "--example"),  # cargo
     "--reverse-bytes",  # objcopy
     "--table",  # dmsetup
+    "--flush",  # nbdcopy
+    *("--bs", "--ioengine", "--runtime", "--rw", "--uri"),  # fio
 }
 """Options of other programs that documents name."""
 

@@ -25,7 +25,11 @@ IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
 MOMENTS = 6 if IS_LONG else 1
 ENDS_WITHIN_S = 2.0
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
-WITHOUT = {("capture",): "boots a machine: test_capture.py and test_vm.py have it"}
+WITHOUT = {
+    ("capture",): "boots a machine: test_capture.py and test_vm.py have it",
+    ("serve",): "works until it is ended: test_serve.py has its signals",
+    ("serve-ctl",): "waits for a server: test_serve.py has it",
+}
 
 
 def test_every_command_is_tried() -> None:

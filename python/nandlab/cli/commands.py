@@ -31,7 +31,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "syscall_logs:strace_import",
         "Make a script of system calls of a log of strace.",
     ),
-    "serve": ("serving:serve", "Offer a simulated device to NBD clients: QEMU, nbdcopy, fio or the kernel."),
+    "serve": (
+        "serving:serve",
+        "Offer a simulated device to NBD clients: QEMU, nbdcopy, fio or the kernel.",
+    ),
     "serve-ctl": ("serving:serve_ctl", "Send a command to a device that `nandlab serve` offers."),
     "serve-replay": (
         "serving:serve_replay",

@@ -197,6 +197,7 @@ pub fn replay_log(path: &Path) -> Result<(Core, LogReport), LogError> {
         is_cut_short: false,
     };
     loop {
+        cancellation::check();
         match carry_out_next(&mut input, &mut core, &mut report) {
             Ok(true) => report.records += 1,
             Ok(false) => break,

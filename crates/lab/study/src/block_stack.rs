@@ -214,7 +214,10 @@ fn device_of(
     let Some(name) = values.get("device").copied().or(host.device.as_deref()) else {
         return wrong("host.device", "name a device, or make `device` an axis");
     };
-    let mut device = device::find_device(name)?;
+    // A file of the user's lies beside the study.
+    let is_known = device::find_device(name).is_ok();
+    let place = if is_known { name.to_owned() } else { study.beside(name) };
+    let mut device = device::find_or_load(&place)?;
     let mut key = name.to_owned();
     if mechanism != ALL_MECHANISMS {
         let Some(changes) = study.mechanisms.get(mechanism) else {

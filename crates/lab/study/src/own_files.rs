@@ -1,4 +1,4 @@
-//! Files of the user's own that a study names: parts, boards, block devices and a script.
+//! Files of the user's own that a study names: parts, boards, devices, block devices and a script.
 //!
 //! They stand beside the study file, or where the name leads from the current folder. A run that is to
 //! be repeated needs them, so they are kept with its results.
@@ -65,6 +65,7 @@ impl Study {
         let kinds = [
             ("part", named(self.part.as_ref(), "part")),
             ("board", named(host.map(|host| &host.board), "board")),
+            ("device", named(host.and_then(|host| host.device.as_ref()), "device")),
             (
                 "block device",
                 named(host.and_then(|host| host.block_device.as_ref()), "block_device"),
@@ -77,6 +78,7 @@ impl Study {
                 // What the catalogue has is no file of the user's, even if a file is called so.
                 let is_known = match what {
                     "part" => nand::find_part(&name).is_some(),
+                    "device" => device::find_device(&name).is_ok(),
                     "board" => board::find_board(&name).is_some(),
                     _ => false,
                 };

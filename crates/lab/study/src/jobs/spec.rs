@@ -17,7 +17,7 @@ pub struct Host {
     /// Version of the kernel, instead of the board's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// Catalogue name of the device, unless `device` is an axis.
+    /// Catalogue name of the device, or a file that ends in `.toml`, unless `device` is an axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Block device under file systems, unless `block_device` is an axis: `mtdblock`, which is also
