@@ -186,6 +186,31 @@ def test_the_control_socket_cuts_restores_and_tells(place: Path) -> None:
         nl.serve_ctl("status", control=control)
 
 
+def test_prometheus_can_read_the_state(place: Path) -> None:
+    import urllib.request
+
+    with served(place, metrics="tcp:127.0.0.1:0") as device:
+        assert device.metrics_address is not None
+        url = device.metrics_address.replace("tcp:", "http://") + "/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            page = answer.read().decode()
+        device.cut()
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            after = answer.read().decode().splitlines()
+    lines = page.splitlines()
+    assert 'nandlab_requests_total{operation="read"} 0' in lines
+    assert "nandlab_power 1" in lines
+    assert "nandlab_power 0" in after
+    assert "nandlab_power_cuts_total 1" in after
+    # Every sample is of a metric that was introduced with its type.
+    samples = {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}
+    types = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
+    assert samples == types
+    with pytest.raises(NandlabError, match="--metrics"), served(place, metrics="9200"):
+        pass
+
+
 def test_a_log_is_carried_out_again(place: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with served(place, log=log, cut_after=(3, "flushes")) as device:

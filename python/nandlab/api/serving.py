@@ -42,6 +42,11 @@ class ServedDevice:
         return tuple(self._server.addresses())
 
     @property
+    def metrics_address(self) -> str | None:
+        """Where Prometheus reads, if `metrics` was given."""
+        return self._server.metrics_address()
+
+    @property
     def is_stopping(self) -> bool:
         """True once the server stopped by itself, or was told to on its control socket."""
         return self._server.is_stopping()
@@ -95,6 +100,7 @@ def serve(
     time: str = "real",
     cut_after: tuple[float, Counted] | None = None,
     control: str | Path | None = None,
+    metrics: str | None = None,
     log: str | Path | None = None,
     allow_remote: bool = False,
 ) -> ServedDevice:
@@ -117,6 +123,8 @@ def serve(
         cut_after: Fail the power supply after so many programs, erases, flushes or simulated
             seconds.
         control: Take commands on this socket file. Without it: PATH.ctl of the first unix:PATH.
+        metrics: Show the state at this address (tcp:ADDRESS:PORT or unix:PATH) over HTTP, in the
+            text format of Prometheus.
         log: Record every request and power cut in this file.
         allow_remote: Listen at addresses that other machines reach.
 
@@ -138,6 +146,7 @@ def serve(
         "exports": list(export),
         "listen": addresses,
         "control": None if control is None else str(control),
+        "metrics": metrics,
         "real_factor": _real_factor(time),
         "is_open": allow_remote,
         "log": None if log is None else str(log),

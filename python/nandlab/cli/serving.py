@@ -37,6 +37,7 @@ def serve(
     cut_after: tuple[float, api.Counted] | None = None,
     cut_on: Literal["SIGUSR1", "SIGUSR2"] | None = None,
     control: Path | None = None,
+    metrics: str | None = None,
     log: Path | None = None,
     allow_remote: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
@@ -75,6 +76,9 @@ def serve(
         Fail the power supply when this signal comes.
     control
         Take commands on this socket file. Without it: PATH.ctl of the first unix:PATH.
+    metrics
+        Show the state at this address (tcp:ADDRESS:PORT or unix:PATH) over HTTP, in the text format
+        of Prometheus.
     log
         Record every request and power cut in this file, for `nandlab serve-replay`.
     allow_remote
@@ -98,6 +102,7 @@ def serve(
         time=time,
         cut_after=cut_after,
         control=control,
+        metrics=metrics,
         log=log,
         allow_remote=allow_remote,
     )
@@ -127,7 +132,9 @@ def _tell(text: str) -> None:
 
 
 def _listening(served: api.ServedDevice) -> str:
-    return f"listening at {', '.join(served.addresses)}"
+    metrics = served.metrics_address
+    told = "" if metrics is None else f", metrics at {metrics}"
+    return f"listening at {', '.join(served.addresses)}{told}"
 
 
 @contextmanager
@@ -184,7 +191,7 @@ def _screen(
         f"read {per_s[0]:,.0f} IOPS {mib_per_s[0]:,.1f} MiB/s p99 {p99[0]}   "
         f"write {per_s[1]:,.0f} IOPS {mib_per_s[1]:,.1f} MiB/s p99 {p99[1]}\n"
         f"write amplification {'-' if amplification is None else number(amplification)}   "
-        f"cleaned {found['cleaned_blocks']:,} blocks{wear}"
+        f"cleaned {found['cleaned_blocks']:,} blocks   free {found['free_blocks']:,}{wear}"
     )
 
 

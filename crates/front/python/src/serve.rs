@@ -23,6 +23,7 @@ struct Arguments {
     exports: Vec<String>,
     listen: Vec<String>,
     control: Option<PathBuf>,
+    metrics: Option<String>,
     /// A second of the device takes so many of the host; without: none.
     real_factor: Option<u32>,
     is_open: bool,
@@ -33,11 +34,14 @@ impl Arguments {
     fn options(self) -> PyResult<ServerOptions> {
         let listen: Result<Vec<Address>, String> =
             self.listen.iter().map(|text| text.parse()).collect();
+        let metrics = self.metrics.as_deref().map(str::parse).transpose();
+        let metrics = metrics.map_err(|told: String| failed(format!("--metrics: {told}")))?;
         Ok(ServerOptions {
             listen: listen.map_err(|told| failed(format!("--listen: {told}")))?,
             core: self.core()?,
             exports: self.exports,
             control: self.control,
+            metrics,
             pace: self.real_factor.map_or(Pace::None, Pace::Real),
             is_open: self.is_open,
             log: self.log,
@@ -98,6 +102,11 @@ impl RunningServer {
     /// Where clients connect, as `unix:PATH` or `tcp:ADDRESS:PORT`.
     fn addresses(&self, python: Python<'_>) -> PyResult<Vec<String>> {
         self.with(python, |server| server.addresses().iter().map(ToString::to_string).collect())
+    }
+
+    /// Where Prometheus reads, if it may.
+    fn metrics_address(&self, python: Python<'_>) -> PyResult<Option<String>> {
+        self.with(python, |server| server.metrics_address().map(ToString::to_string))
     }
 
     fn status(&self, python: Python<'_>) -> PyResult<String> {

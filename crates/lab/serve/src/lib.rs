@@ -20,6 +20,7 @@ mod connection;
 mod control;
 mod core;
 mod log;
+mod metrics;
 mod outgoing;
 mod server;
 mod socket;

@@ -6,6 +6,7 @@ use crate::connection::{Connection, End};
 use crate::control;
 use crate::core::{Core, CoreOptions, Failure, Power, SECTOR_BYTES};
 use crate::log::LogWriter;
+use crate::metrics;
 use crate::socket::{Address, Listener, Socket};
 use device::{DeviceStatistics, Outage};
 use jobs::Latencies;
@@ -40,6 +41,8 @@ pub struct ServerOptions {
     pub listen: Vec<Address>,
     /// A socket file for the commands `cut`, `restore`, `status`, `stats` and `stop`.
     pub control: Option<PathBuf>,
+    /// Where the state is told in Prometheus' text format, over HTTP.
+    pub metrics: Option<Address>,
     /// How simulated time passes.
     pub pace: Pace,
     /// Clients may connect from other machines.
@@ -123,6 +126,8 @@ pub struct Statistics {
     pub chip_operations: [u64; 3],
     /// Blocks that were cleaned.
     pub cleaned_blocks: u64,
+    /// Blocks that the layers have free, all dies together.
+    pub free_blocks: Option<u64>,
     /// Fewest, mean and most erases of a block; none without flash.
     pub erases: Option<(u32, f64, u32)>,
     /// Memory of the tables and the cache that the device would have, bytes.
@@ -266,6 +271,7 @@ impl Shared {
                 statistics.chip.erases,
             ],
             cleaned_blocks: statistics.cleaned_blocks,
+            free_blocks: flash.as_ref().map(|flash| flash.free_blocks),
             erases,
             device_ram_bytes: flash.map_or(0, |flash| flash.ram_bytes),
         }
@@ -283,6 +289,7 @@ fn write_amplification(statistics: &DeviceStatistics, page_bytes: u64) -> Option
 pub struct Server {
     shared: Arc<Shared>,
     listening: Vec<Address>,
+    metrics_address: Option<Address>,
     sockets: Vec<PathBuf>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -315,6 +322,10 @@ impl Server {
             }
             None => None,
         };
+        let metrics = options.metrics.as_ref().map(bind).transpose()?;
+        if let Some(Address::Unix(path)) = &options.metrics {
+            sockets.push(path.clone());
+        }
         if let Some(path) = &options.log {
             let place = |reason: std::io::Error| ServerError::Place {
                 place: path.display().to_string(),
@@ -347,16 +358,27 @@ impl Server {
             let shared = Arc::clone(&shared);
             threads.push(thread::spawn(move || control::serve(&shared, &listener)));
         }
+        let metrics_address =
+            options.metrics.as_ref().zip(metrics.as_ref()).map(|(asked, at)| at.address(asked));
+        if let Some(listener) = metrics {
+            let shared = Arc::clone(&shared);
+            threads.push(thread::spawn(move || metrics::serve(&shared, &listener)));
+        }
         if shared.is_armed() {
             let shared = Arc::clone(&shared);
             threads.push(thread::spawn(move || watch(&shared)));
         }
-        Ok(Self { shared, listening, sockets, threads })
+        Ok(Self { shared, listening, metrics_address, sockets, threads })
     }
 
     /// Where clients connect; a port of zero was replaced by a free one.
     pub fn addresses(&self) -> &[Address] {
         &self.listening
+    }
+
+    /// Where the state is told in Prometheus' text format.
+    pub fn metrics_address(&self) -> Option<&Address> {
+        self.metrics_address.as_ref()
     }
 
     /// What the server does now.
@@ -422,7 +444,8 @@ fn check_addresses(options: &ServerOptions) -> Result<(), ServerError> {
             "no address to listen at: name one, such as unix:/tmp/card.sock".into(),
         ));
     }
-    let open = options.listen.iter().find(|address| !address.is_local());
+    let all = options.listen.iter().chain(&options.metrics);
+    let open = all.into_iter().find(|address| !address.is_local());
     if let (Some(Address::Tcp(address)), false) = (open, options.is_open) {
         return Err(ServerError::Address(format!(
             "{address} can be reached from other machines, and NBD asks for no password: use 127.0.0.1 or a \

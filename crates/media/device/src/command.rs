@@ -170,6 +170,8 @@ pub struct DeviceFlash {
     pub erase_counts: Vec<u32>,
     /// The same of the blocks of SLC caches, which wear by themselves.
     pub slc_erase_counts: Vec<u32>,
+    /// Blocks that the layers have free.
+    pub free_blocks: u64,
     /// Tables of the translation layers and the write cache.
     pub ram_bytes: u64,
 }

@@ -886,6 +886,7 @@ impl BlockDevice for FlashDevice {
             erase_cycles_max: chip.errors().erase_cycles_max,
             erase_counts: erase_counts.copied().collect(),
             slc_erase_counts: slc.flat_map(|slc| slc.erase_counts()).copied().collect(),
+            free_blocks: self.layers().map(|layer| layer.flash().free_blocks() as u64).sum(),
             ram_bytes: tables_bytes + self.cache.capacity_bytes(),
         })
     }

@@ -50,6 +50,7 @@ pub(crate) fn options(folder: &Folder, core: CoreOptions, pace: Pace) -> ServerO
         exports: Vec::new(),
         listen: vec![Address::Unix(folder.path("s"))],
         control: None,
+        metrics: None,
         pace,
         is_open: false,
         log: None,

@@ -45,7 +45,8 @@ impl FlashMoment {
             block_bytes: page_bytes * u64::from(geometry.pages_per_block),
             erase_cycles_max: plan.host.part.errors.erase_cycles_max,
             erase_counts,
-            // There is no controller.
+            // There is no controller, and the file system alone knows which blocks are free.
+            free_blocks: 0,
             ram_bytes: 0,
         };
         Self { counters, state: Some(state), device: None }
