@@ -11,7 +11,9 @@ pub(crate) use state::Member;
 use crate::occupancy::CommandNumber;
 use crate::plug::{PLUG_REQUESTS_MAX, Plugged};
 use crate::{BioTimes, Bytes, Grant, Observer, Part, Plug, PoolRules, ServedDevice, WaitBreakdown};
-use device::{BlockDevice, Command, DeviceError, DeviceFlash, DeviceStatistics, QueuedDevice};
+use device::{
+    BlockDevice, Command, DeviceActivity, DeviceError, DeviceFlash, DeviceStatistics, QueuedDevice,
+};
 use sched::{Bio, Direction, Elevator};
 use sim::{Sim, Timer, WaitQueue};
 use state::{Device, EndedBios, MemberState, State};
@@ -228,16 +230,16 @@ impl RequestQueue {
         Ref::map(self.0.state.borrow(), |state| &state.elevator)
     }
 
-    /// What the dies did since the last call, if it was recorded.
-    pub fn take_activity(&self) -> Vec<device::Activity> {
+    /// What the device did since the last call, if it was recorded.
+    pub fn take_activity(&self) -> DeviceActivity {
         match &mut self.0.state.borrow_mut().device {
             Device::Timed(device) => device.take_activity(),
             Device::Queued(device) => device.device_mut().take_activity(),
-            Device::Served { .. } => Vec::new(),
+            Device::Served { .. } => DeviceActivity::default(),
         }
     }
 
-    /// Starts or stops the recording of what the dies do.
+    /// Starts or stops the recording of what the device does.
     pub fn record_activity(&self, on: bool) {
         match &mut self.0.state.borrow_mut().device {
             Device::Timed(device) => device.record_activity(on),

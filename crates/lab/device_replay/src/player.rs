@@ -257,7 +257,7 @@ impl Player {
             let mut tracks = tracks.borrow_mut();
             tracks.outstanding(self.sim.now(), outstanding.now.get());
             // Taken with each request, so that no list of them grows.
-            tracks.dies(&self.queue.take_activity());
+            tracks.device(&self.queue.take_activity());
         }
     }
 }
@@ -327,7 +327,7 @@ pub fn replay(
     }
     debug_assert!(running.is_finished(), "the replay ends with its last request");
     if let Some(tracks) = tracks {
-        tracks.borrow_mut().dies(&queue.take_activity());
+        tracks.borrow_mut().device(&queue.take_activity());
         let outcome = player.outcome(scheduler.0.name, options)?;
         // The simulation and the queue hold it, too, and end with this call.
         drop((simulation, player, queue));

@@ -58,14 +58,14 @@ impl LineTracks {
         }
         // Line by line, so that memory does not grow with the script.
         if let Some(queue) = &*queue {
-            self.tracks.borrow_mut().dies(&queue.take_activity());
+            self.tracks.borrow_mut().device(&queue.take_activity());
         }
     }
 
     /// The machine ends, and another one may begin.
     pub(crate) fn end(&self, machine: &Machine) {
         if let Some(queue) = self.queue.borrow_mut().take() {
-            self.tracks.borrow_mut().dies(&queue.take_activity());
+            self.tracks.borrow_mut().device(&queue.take_activity());
         }
         self.since_ns.set(self.since_ns.get() + machine.sim.now());
     }

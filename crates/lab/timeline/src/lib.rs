@@ -4,6 +4,9 @@
 //! track must nest; [`Lanes`] spreads those that overlap over several tracks. Events may be written in any order:
 //! a viewer sorts them.
 
+#[cfg(test)]
+mod decode;
+mod device_tracks;
 mod tracks;
 mod wire;
 
@@ -47,6 +50,11 @@ impl Timeline {
         let path = path.to_owned();
         let (tracks, offset_ns, is_finished) = (0, 0, false);
         Ok(Self { file, temporary, path, tracks, offset_ns, is_finished, packet, message })
+    }
+
+    /// When the machine began whose clock times are of.
+    pub(crate) fn offset_ns(&self) -> u64 {
+        self.offset_ns
     }
 
     /// Times are those of a clock that began at `offset_ns`, from now on: of a machine that started after another.
@@ -132,6 +140,18 @@ impl Timeline {
         self.send(Some(at_ns), wire::PACKET_EVENT)
     }
 
+    /// Something that takes no time.
+    ///
+    /// # Errors
+    /// As [`Timeline::track`].
+    pub fn instant(&mut self, track: Track, name: &str, at_ns: u64) -> io::Result<()> {
+        self.message.clear();
+        wire::field(&mut self.message, wire::EVENT_TYPE, wire::INSTANT);
+        wire::field(&mut self.message, wire::EVENT_TRACK, track.0);
+        wire::bytes(&mut self.message, wire::EVENT_NAME, name.as_bytes());
+        self.send(Some(at_ns), wire::PACKET_EVENT)
+    }
+
     /// The value of a counter from `at_ns` on.
     ///
     /// # Errors
@@ -196,7 +216,12 @@ impl Lanes {
     /// As [`Timeline::track`].
     pub fn new(timeline: &mut Timeline, name: &str) -> io::Result<Self> {
         let parent = timeline.track(name, None)?;
-        Ok(Self { name: name.to_owned(), parent, tracks: Vec::new() })
+        Ok(Self::below(parent, name))
+    }
+
+    /// Lanes of this name below a track that is there.
+    pub fn below(parent: Track, name: &str) -> Self {
+        Self { name: name.to_owned(), parent, tracks: Vec::new() }
     }
 
     /// The track for a slice from `start_ns` to `end_ns`.
@@ -228,51 +253,9 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
+    use super::decode::{Field, fields, of, path};
     use super::{Lanes, Timeline};
     use std::collections::BTreeMap;
-    use std::path::PathBuf;
-
-    /// A field: its number, and its value or its bytes.
-    type Field = (u32, u64, Vec<u8>);
-
-    fn number(bytes: &mut &[u8]) -> u64 {
-        let (mut value, mut shift) = (0, 0);
-        loop {
-            let byte = bytes[0];
-            *bytes = &bytes[1..];
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return value;
-            }
-            shift += 7;
-        }
-    }
-
-    fn fields(mut bytes: &[u8]) -> Vec<Field> {
-        let mut found = Vec::new();
-        while !bytes.is_empty() {
-            let tag = number(&mut bytes);
-            let field = (tag >> 3) as u32;
-            match tag & 7 {
-                0 => found.push((field, number(&mut bytes), Vec::new())),
-                2 => {
-                    let length = number(&mut bytes) as usize;
-                    found.push((field, 0, bytes[..length].to_vec()));
-                    bytes = &bytes[length..];
-                }
-                other => panic!("no field of kind {other} is written"),
-            }
-        }
-        found
-    }
-
-    fn of(fields: &[Field], wanted: u32) -> Option<&Field> {
-        fields.iter().find(|(field, ..)| *field == wanted)
-    }
-
-    fn path(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("nandlab-timeline-{}-{name}", std::process::id()))
-    }
 
     #[test]
     fn a_trace_is_read_as_it_was_written() {

@@ -1,8 +1,9 @@
-//! The requests, the dies, the processes, the lines of a script and the raw chip of a run as tracks of a timeline.
+//! The requests, the device, the processes, the lines of a script and the raw chip of a run as tracks of a timeline.
 
+use crate::device_tracks::DeviceTracks;
 use crate::{Lanes, Timeline, Track};
 use block::{BioTimes, Observer};
-use device::{Activity, ActivityKind, SECTOR_BYTES};
+use device::{DeviceActivity, SECTOR_BYTES};
 use sched::Direction;
 use std::io;
 use std::path::Path;
@@ -12,9 +13,7 @@ pub struct Tracks {
     timeline: Timeline,
     /// Made when the first of them comes, so that a run without a block device has none.
     requests: Option<Lanes>,
-    dies: Option<Track>,
-    /// Tracks of the dies, in their order.
-    die: Vec<Track>,
+    device: DeviceTracks,
     /// The counter of outstanding requests, if someone counts them.
     depth: Option<Track>,
     /// Lines of a script.
@@ -33,8 +32,7 @@ impl Tracks {
         Ok(Self {
             timeline: Timeline::create(path)?,
             requests: None,
-            dies: None,
-            die: Vec::new(),
+            device: DeviceTracks::default(),
             depth: None,
             script: None,
             chip: None,
@@ -63,6 +61,10 @@ impl Tracks {
 
     /// A machine begins at `at_ns`, after another one: times are those of its clock from now on.
     pub fn machine_begins(&mut self, at_ns: u64) {
+        self.with(|tracks| {
+            let end_ns = at_ns.saturating_sub(tracks.timeline.offset_ns());
+            tracks.device.machine_ends(&mut tracks.timeline, end_ns)
+        });
         self.timeline.set_offset(at_ns);
     }
 
@@ -82,9 +84,9 @@ impl Tracks {
         });
     }
 
-    /// What the dies did.
-    pub fn dies(&mut self, activity: &[Activity]) {
-        self.with(|tracks| activity.iter().try_for_each(|one| tracks.die(one)));
+    /// What the dies, the channels and the write cache of a device did.
+    pub fn device(&mut self, activity: &DeviceActivity) {
+        self.with(|tracks| tracks.device.add(&mut tracks.timeline, activity));
     }
 
     /// What a process waited for: name, begin and end of each call, in the order of their ends.
@@ -98,23 +100,6 @@ impl Tracks {
             }
             Ok(())
         });
-    }
-
-    fn die(&mut self, activity: &Activity) -> io::Result<()> {
-        // Dies are named when they first do something: the device does not say how many it has.
-        while self.die.len() <= activity.die as usize {
-            let name = format!("die {}", self.die.len());
-            let dies = named(&mut self.timeline, &mut self.dies, "dies")?;
-            self.die.push(self.timeline.track(&name, Some(dies))?);
-        }
-        let kind = match activity.kind {
-            ActivityKind::Read => "read",
-            ActivityKind::Program => "program",
-            ActivityKind::ForegroundCleaning => "cleaning within a write",
-            ActivityKind::BackgroundCleaning => "cleaning in idle time",
-        };
-        let track = self.die[activity.die as usize];
-        self.timeline.slice(track, kind, activity.start_ns, activity.end_ns)
     }
 
     /// A request with its parts, one behind the other: limit of requests, plug, scheduler, device.
@@ -152,6 +137,7 @@ impl Tracks {
     /// # Errors
     /// The first write that failed, now or before.
     pub fn finish(&mut self) -> io::Result<()> {
+        self.with(|tracks| tracks.device.finish(&mut tracks.timeline));
         match self.error.take() {
             Some(error) => Err(error),
             None => self.timeline.finish(),

@@ -25,6 +25,7 @@ pub(crate) const EVENT_COUNTER_VALUE: u32 = 30;
 /// Values of `TrackEvent.Type`.
 pub(crate) const SLICE_BEGIN: u64 = 1;
 pub(crate) const SLICE_END: u64 = 2;
+pub(crate) const INSTANT: u64 = 3;
 pub(crate) const COUNTER: u64 = 4;
 
 /// Kinds of fields on the wire.

@@ -72,6 +72,12 @@ impl WriteCache {
         self.used_sectors == 0
     }
 
+    /// Sectors that take room.
+    #[inline]
+    pub(crate) fn used_sectors(&self) -> u32 {
+        self.used_sectors
+    }
+
     /// True if some page waits for its die.
     #[inline]
     pub(crate) fn has_waiting(&self) -> bool {
@@ -88,10 +94,15 @@ impl WriteCache {
         self.newest.get(&page).map_or(0, |slot| self.slots[*slot as usize].written)
     }
 
+    /// The page, if it waits for its die.
+    pub(crate) fn waiting_page(&self, page: u32) -> Option<CachedPage> {
+        let slot = self.slots[*self.newest.get(&page)? as usize];
+        slot.is_waiting.then_some(slot)
+    }
+
     /// Sectors of the page that wait for their die: a write to it joins them.
     pub(crate) fn waiting(&self, page: u32) -> Option<Sectors> {
-        let slot = self.slots[*self.newest.get(&page)? as usize];
-        slot.is_waiting.then_some(slot.written)
+        self.waiting_page(page).map(|slot| slot.written)
     }
 
     /// Puts sectors of a page in; there must be room for those that are new.

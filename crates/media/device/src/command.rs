@@ -257,29 +257,3 @@ impl DeviceStatistics {
         debug_assert!(self.completed <= self.submitted, "what is completed was submitted");
     }
 }
-
-/// What a die did in an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ActivityKind {
-    /// Pages read for the host, or to complete a page that a write replaces in part.
-    Read,
-    /// Pages programmed for the host.
-    Program,
-    /// Cleaning within a host write: copies and erases.
-    ForegroundCleaning,
-    /// Cleaning in idle time: copies and erases.
-    BackgroundCleaning,
-}
-
-/// An interval of a die's time line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Activity {
-    /// Number of the die.
-    pub die: u32,
-    /// When it begins, nanoseconds.
-    pub start_ns: u64,
-    /// When it ends, nanoseconds.
-    pub end_ns: u64,
-    /// What the die did.
-    pub kind: ActivityKind,
-}

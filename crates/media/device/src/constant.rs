@@ -1,7 +1,7 @@
 //! A device with a fixed service time, for checks against closed forms (M/D/1) and for looking at
 //! schedulers without a device's own effects.
 
-use crate::{Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics};
+use crate::{BlockDevice, Command, Completion, DeviceActivity, DeviceError, DeviceStatistics};
 
 /// A server that takes the same time for every command, one after the other in order.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl BlockDevice for ConstantDevice {
     /// There is no die to record.
     fn record_activity(&mut self, _on: bool) {}
 
-    fn take_activity(&mut self) -> Vec<Activity> {
-        Vec::new()
+    fn take_activity(&mut self) -> DeviceActivity {
+        DeviceActivity::default()
     }
 }

@@ -1,6 +1,7 @@
 //! The contract of a block device: commands in, the time of their end out.
 
-use crate::command::{Activity, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics};
+use crate::activity::DeviceActivity;
+use crate::command::{Command, Completion, DeviceError, DeviceFlash, DeviceStatistics};
 use crate::host_queues::HostQueues;
 use crate::precondition::{Precondition, Steadiness};
 use crate::stored::StoredDevice;
@@ -80,11 +81,12 @@ pub trait BlockDevice: Send {
         None
     }
 
-    /// Records what the dies do from now on, or stops. Off, it costs nothing; on, it takes memory.
+    /// Records what dies, channels and write cache do from now on, or stops. Off, it costs nothing; on, it takes
+    /// memory.
     fn record_activity(&mut self, on: bool);
 
     /// What was recorded since the last call, in order of recording.
-    fn take_activity(&mut self) -> Vec<Activity>;
+    fn take_activity(&mut self) -> DeviceActivity;
 }
 
 impl Clone for Box<dyn BlockDevice> {

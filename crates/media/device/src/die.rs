@@ -23,7 +23,7 @@ use crate::read_retry::ReadRetry;
 use crate::slc::{Slc, SlcSpec, SlcStatistics};
 use crate::spec::{Cleaning, Suspend};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
-use crate::{Activity, ActivityKind};
+use crate::{Activity, ActivityKind, ChannelUse, DeviceActivity};
 pub use bkops::BkopsLevel;
 use ftl::{CleanStep, Ftl, FtlError, PageWork, Work};
 use nand::{PAGES_PER_PROGRAM_MAX, Part};
@@ -231,11 +231,26 @@ pub(crate) struct Dies {
     cleaning: Cleaning,
     suspend: SuspendSpec,
     slc: SlcSpec,
-    activity: Option<Vec<Activity>>,
+    /// What is recorded, if anything is.
+    pub(crate) activity: Option<Box<DeviceActivity>>,
     /// Nothing asks about times before this one.
     horizon_ns: u64,
     /// Looks for the operation in which the supply is to fail.
     pub(crate) cut_watch: CutWatch,
+}
+
+/// The transfer of an operation, as its channel was booked.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    start_ns: u64,
+    duration_ns: u64,
+}
+
+impl Moved {
+    #[inline]
+    fn from(start_ns: u64, duration_ns: u64) -> Self {
+        Self { start_ns, duration_ns }
+    }
 }
 
 /// Changes of the medium among the operations.
@@ -359,11 +374,12 @@ impl Dies {
         let start = self.manage(die, ready, rest);
         let transfer_ns = self.times.program_transfer_ns;
         // Data go to the die first, then the array works, while another die uses the channel.
-        let transferred_ns = self.book_channel(die, start.ns, transfer_ns) + transfer_ns;
-        let end_ns = transferred_ns + work.own_program_ns;
+        let kind = ActivityKind::Program;
+        let begun_ns = self.book_channel(die, start.ns, transfer_ns);
+        let end_ns = begun_ns + transfer_ns + work.own_program_ns;
         self.place(die, 1, start.ns, end_ns);
         let busy_ns = transfer_ns + work.own_program_ns;
-        self.occupy(die, start.ns, end_ns, busy_ns, ActivityKind::Program);
+        self.occupy(die, start.ns, end_ns, busy_ns, kind, Moved::from(begun_ns, transfer_ns));
         self.all[die].may_clean = true;
         start.not_before(end_ns)
     }
@@ -400,6 +416,25 @@ impl Dies {
         channel.book(earliest_ns, duration_ns)
     }
 
+    /// Keeps what a die does from `start_ns` to `end_ns`, and its transfer in that time.
+    #[cold]
+    fn record_work(&mut self, die: usize, from_to_ns: [u64; 2], kind: ActivityKind, moved: Moved) {
+        let Some(activity) = &mut self.activity else { return };
+        let (channel, die) = (self.all[die].channel, die as u32);
+        let [start_ns, end_ns] = from_to_ns;
+        activity.die_works(Activity { die, start_ns, end_ns, kind });
+        // Copies within a die move nothing.
+        if moved.duration_ns > 0 {
+            let (start_ns, end_ns) = (moved.start_ns, moved.start_ns + moved.duration_ns);
+            activity.channels.push(ChannelUse { channel, die, start_ns, end_ns, kind });
+        }
+    }
+
+    /// Time in which each channel moved data, nanoseconds.
+    pub(crate) fn channel_busy_ns(&self) -> impl Iterator<Item = u64> {
+        self.channels.iter().map(Timeline::busy_ns)
+    }
+
     /// When the die takes an operation that is ready, and how much of the wait was for cleaning.
     #[inline]
     fn wait(&self, die: usize, ready: Moment) -> Moment {
@@ -413,15 +448,24 @@ impl Dies {
     }
 
     #[inline]
-    fn occupy(&mut self, die: usize, start_ns: u64, end_ns: u64, busy_ns: u64, kind: ActivityKind) {
+    fn occupy(
+        &mut self,
+        die: usize,
+        start_ns: u64,
+        end_ns: u64,
+        busy_ns: u64,
+        kind: ActivityKind,
+        moved: Moved,
+    ) {
         debug_assert!(
             self.all[die].busy_until_ns <= start_ns,
             "die {die} does one thing at a time: it is busy until {} ns and begins at {start_ns} ns",
             self.all[die].busy_until_ns
         );
         debug_assert!(busy_ns <= end_ns - start_ns, "a die works at most all the time it is taken");
-        if let Some(activity) = &mut self.activity {
-            record(activity, Activity { die: die as u32, start_ns, end_ns, kind });
+        // One look for the die and its channel: this is the hottest place of a device.
+        if self.activity.is_some() {
+            self.record_work(die, [start_ns, end_ns], kind, moved);
         }
         // An operation whose end nobody learns is offered again by its caller.
         if self.suspend.per_operation > 0 {
@@ -599,7 +643,7 @@ impl Dies {
             die.is_folding = false;
             die.suspendable = None;
         }
-        self.activity = self.activity.take().map(|_| Vec::new());
+        self.activity = self.activity.take().map(|_| Box::default());
     }
 
     pub(crate) fn totals(&self) -> DieTotals {
@@ -623,9 +667,9 @@ impl Dies {
         self.activity = on.then(|| self.activity.take().unwrap_or_default());
     }
 
-    pub(crate) fn take_activity(&mut self) -> Vec<Activity> {
-        let Some(activity) = &mut self.activity else { return Vec::new() };
-        let taken = std::mem::take(activity);
+    pub(crate) fn take_activity(&mut self) -> DeviceActivity {
+        let Some(activity) = &mut self.activity else { return DeviceActivity::default() };
+        let mut taken = std::mem::take(&mut **activity);
         if self.suspend.per_operation == 0 {
             return taken;
         }
@@ -634,22 +678,7 @@ impl Dies {
             let suspendable = self.all[interval.die as usize].suspendable;
             suspendable.is_some_and(|operation| operation.ends_at(interval.end_ns))
         };
-        let (open, told) = taken.into_iter().partition(is_open);
-        *activity = open;
-        told
-    }
-}
-
-/// Adds an interval, to the last one if it goes on with the same thing.
-fn record(activity: &mut Vec<Activity>, interval: Activity) {
-    match activity.last_mut() {
-        Some(last)
-            if last.die == interval.die
-                && last.kind == interval.kind
-                && last.end_ns == interval.start_ns =>
-        {
-            last.end_ns = interval.end_ns;
-        }
-        _ => activity.push(interval),
+        (activity.dies, taken.dies) = taken.dies.into_iter().partition(is_open);
+        taken
     }
 }

@@ -16,7 +16,7 @@
 use crate::disk_spec::DiskSpec;
 use crate::host_spec::HostSpec;
 use crate::{
-    Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics, Operation,
+    BlockDevice, Command, Completion, DeviceActivity, DeviceError, DeviceStatistics, Operation,
     SECTOR_BYTES,
 };
 use random::Stream;
@@ -250,7 +250,7 @@ impl BlockDevice for DiskDevice {
     /// There is no die to record.
     fn record_activity(&mut self, _on: bool) {}
 
-    fn take_activity(&mut self) -> Vec<Activity> {
-        Vec::new()
+    fn take_activity(&mut self) -> DeviceActivity {
+        DeviceActivity::default()
     }
 }

@@ -19,6 +19,7 @@
 
 mod assemble;
 mod parts;
+mod recording;
 mod supply;
 
 use crate::cache::{Sectors, WriteCache, sectors};
@@ -29,7 +30,7 @@ use crate::places::Places;
 use crate::stored::{Stored, StoredDevice};
 use crate::timeline::{CleaningTimes, Moment, Timeline};
 use crate::{
-    Activity, BlockDevice, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics,
+    BlockDevice, Command, Completion, DeviceActivity, DeviceError, DeviceFlash, DeviceStatistics,
     Operation,
 };
 use ftl::{Ftl, FtlError, PageWork, Work};
@@ -259,7 +260,9 @@ impl FlashDevice {
     /// What the die programs has reached the medium, and leaves the cache.
     fn land(&mut self, die: usize) {
         let Some(in_flight) = self.dies.all[die].in_flight.take() else { return };
+        let before = self.cache.used_sectors();
         in_flight.slots().iter().for_each(|slot| self.cache.release(*slot));
+        self.record_program(before, in_flight.end_ns);
     }
 
     /// The die takes its first page, or as many parts of a page as wait, out of the cache.
@@ -398,7 +401,7 @@ impl FlashDevice {
     ) -> Result<Moment, FtlError> {
         let (die, local) = self.die_of(piece.page);
         self.arrive(command, piece);
-        let held = self.cache_withdraw(die, piece.page);
+        let held = self.cache_withdraw(die, piece.page, ready);
         let is_whole = sectors(piece.first, piece.end) | held == sectors(0, self.page_sectors);
         let rest = if is_whole { ready } else { self.read_rest(die, local, ready)? };
         let arrived = self.cross(ready, piece.sectors());
@@ -441,7 +444,7 @@ impl FlashDevice {
             let piece = self.piece(command, index);
             let (die, local) = self.die_of(piece.page);
             // Sectors that wait in the cache go to the medium with this write.
-            let held = self.cache_withdraw(die, piece.page);
+            let held = self.cache_withdraw(die, piece.page, ready);
             held_any |= held;
             let written = sectors(piece.first, piece.end) | held;
             if written != sectors(0, self.page_sectors) {
@@ -451,7 +454,7 @@ impl FlashDevice {
         for index in 1..last_index {
             let piece = self.piece(command, index);
             let (die, _) = self.die_of(piece.page);
-            held_any |= self.cache_withdraw(die, piece.page);
+            held_any |= self.cache_withdraw(die, piece.page, ready);
         }
         let has_slc = self.dies.has_slc();
         for column in (0..stripe.width()).filter(|_| !has_slc) {
@@ -488,8 +491,13 @@ impl FlashDevice {
         Ok(done)
     }
 
-    fn cache_withdraw(&mut self, die: usize, page: u64) -> Sectors {
-        if self.cache.has_waiting() { self.cache.withdraw(die, page as u32) } else { 0 }
+    /// Takes a waiting page out of the cache for a command that is ready.
+    fn cache_withdraw(&mut self, die: usize, page: u64, ready: Moment) -> Sectors {
+        if !self.cache.has_waiting() {
+            return 0;
+        }
+        self.record_withdrawal(page, ready.ns);
+        self.cache.withdraw(die, page as u32)
     }
 
     /// Sectors go into the cache; done when the last one has arrived.
@@ -512,7 +520,9 @@ impl FlashDevice {
             arrived = self.cross(arrived, piece.sectors());
             // Not before: what waits in the cache until there is room must not have these bytes.
             self.arrive(command, piece);
+            let before = self.cache.used_sectors();
             self.cache.put(die, piece.page as u32, written, arrived.ns);
+            self.record_entry(before, arrived.ns);
         }
         Ok(arrived)
     }
@@ -569,17 +579,19 @@ impl FlashDevice {
         Ok(())
     }
 
-    /// Everything in the cache goes to the dies.
-    fn drain_all(&mut self, ready: Moment) -> Result<Moment, FtlError> {
-        let mut done = ready;
+    /// Everything in the cache goes to the dies. Returns when it is there, and the sectors that were found.
+    fn drain_all(&mut self, ready: Moment) -> Result<(Moment, u32), FtlError> {
+        let (mut done, mut found) = (ready, 0);
         for die in 0..self.dies.all.len() {
             self.catch_up_die(die, ready.ns, true)?;
+            let before = self.cache.used_sectors();
             while let Some(first) = self.cache.first(die) {
                 self.land(die);
                 let start_ns = self.dies.all[die].busy_until_ns.max(first.ready_ns).max(ready.ns);
                 self.drain_one(die, start_ns)?;
             }
             self.land(die);
+            found += before - self.cache.used_sectors();
             self.dies.tell_end(die);
             // A flush that is still being executed has taken pages out of the cache: this one waits for them too.
             let end_ns = self.dies.all[die].drained_ns;
@@ -589,7 +601,7 @@ impl FlashDevice {
                 done = done.or_later(Moment { ns: end_ns, cleaning_ns });
             }
         }
-        Ok(done)
+        Ok((done, found))
     }
 
     /// The layers forget the pages that the command covers as a whole.
@@ -618,7 +630,7 @@ impl FlashDevice {
             // What waits in the cache must not be written after the discard.
             for page in first..end_page {
                 let (die, _) = self.die_of(page);
-                self.cache_withdraw(die, page);
+                self.cache_withdraw(die, page, ready);
             }
         }
         let mut done = ready;
@@ -662,7 +674,7 @@ impl FlashDevice {
             }
             Operation::Write if self.parts_shift > 0 => self.write_parts(command, ready),
             Operation::Write => self.write_through(command, ready),
-            Operation::Flush => self.drain_all(ready),
+            Operation::Flush => self.flush(ready),
             Operation::Discard => self.discard(command, ready),
         }
     }
@@ -896,10 +908,10 @@ impl BlockDevice for FlashDevice {
     }
 
     fn record_activity(&mut self, on: bool) {
-        self.dies.record_activity(on);
+        self.set_recording(on);
     }
 
-    fn take_activity(&mut self) -> Vec<Activity> {
-        self.dies.take_activity()
+    fn take_activity(&mut self) -> DeviceActivity {
+        self.take_record()
     }
 }

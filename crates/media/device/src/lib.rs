@@ -10,6 +10,7 @@
 //!
 //! What is left out: power states, link training.
 
+mod activity;
 mod arbitration;
 mod build;
 mod cache;
@@ -36,10 +37,10 @@ mod stored;
 mod table;
 mod timeline;
 
+pub use activity::{Activity, ActivityKind, CacheEvent, ChannelUse, DeviceActivity};
 pub use build::build;
 pub use command::{
-    Activity, ActivityKind, Command, Completion, DeviceError, DeviceFlash, DeviceStatistics,
-    Operation, SECTOR_BYTES,
+    Command, Completion, DeviceError, DeviceFlash, DeviceStatistics, Operation, SECTOR_BYTES,
 };
 pub use constant::ConstantDevice;
 pub use contract::BlockDevice;

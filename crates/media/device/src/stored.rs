@@ -216,6 +216,9 @@ impl FlashDevice {
         }
         *cut_watch = CutWatch::default();
         let lost_cached_sectors = self.empty_cache(at_ns);
+        if let Some(activity) = &mut self.dies.activity {
+            activity.lose_power(at_ns, lost_cached_sectors as u32);
+        }
         if let Some(stored) = &mut self.stored {
             stored.outage = Some(Outage { at_ns, torn, lost_cached_sectors });
         }

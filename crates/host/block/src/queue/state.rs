@@ -675,7 +675,7 @@ mod tests {
     use crate::PoolRules;
     use crate::queue::{Plugging, RequestQueue};
     use crate::tests::panics_with;
-    use device::{Activity, ConstantDevice, DeviceStatistics};
+    use device::{ConstantDevice, DeviceActivity, DeviceStatistics};
     use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, find_scheduler};
     use sim::Simulation;
     use std::collections::BTreeMap;
@@ -757,8 +757,8 @@ mod tests {
 
         fn record_activity(&mut self, _: bool) {}
 
-        fn take_activity(&mut self) -> Vec<Activity> {
-            Vec::new()
+        fn take_activity(&mut self) -> DeviceActivity {
+            DeviceActivity::default()
         }
     }
 

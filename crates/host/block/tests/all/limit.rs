@@ -2,7 +2,7 @@
 
 use crate::support::{CompletedBios, MS, bio, options};
 use block::{Plug, Plugging, PoolRules, QueueOptions, RequestQueue};
-use device::{Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics};
+use device::{BlockDevice, Command, Completion, DeviceActivity, DeviceError, DeviceStatistics};
 use sched::{Bio, Direction, Elevator, ElevatorOptions, find_scheduler};
 use settings::Value;
 use sim::{Sim, Simulation};
@@ -44,8 +44,8 @@ impl BlockDevice for Slow {
 
     fn record_activity(&mut self, _on: bool) {}
 
-    fn take_activity(&mut self) -> Vec<Activity> {
-        Vec::new()
+    fn take_activity(&mut self) -> DeviceActivity {
+        DeviceActivity::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::support::{CompletedBios, bio, elevator_of, options};
 use block::{Plugging, QueueOptions, RequestQueue};
 use device::{
-    Activity, BlockDevice, Command, Completion, ConstantDevice, DeviceError, DeviceStatistics,
+    BlockDevice, Command, Completion, ConstantDevice, DeviceActivity, DeviceError, DeviceStatistics,
 };
 use sched::Direction::{self, Read, Write};
 use sim::Simulation;
@@ -69,8 +69,8 @@ impl BlockDevice for Card {
 
     fn record_activity(&mut self, _: bool) {}
 
-    fn take_activity(&mut self) -> Vec<Activity> {
-        Vec::new()
+    fn take_activity(&mut self) -> DeviceActivity {
+        DeviceActivity::default()
     }
 }
 

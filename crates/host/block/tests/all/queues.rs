@@ -3,7 +3,7 @@
 use crate::support::{CompletedBios, bio, elevator_of, options};
 use block::{BioTimes, Plugging, PoolRules, QueueOptions, RequestQueue};
 use device::{
-    Activity, Arbitration, BlockDevice, Coalescing, Command, Completion, ConstantDevice,
+    Arbitration, BlockDevice, Coalescing, Command, Completion, ConstantDevice, DeviceActivity,
     DeviceError, DeviceStatistics, HostQueues,
 };
 use random::Stream;
@@ -60,8 +60,8 @@ impl BlockDevice for Drive {
 
     fn record_activity(&mut self, _on: bool) {}
 
-    fn take_activity(&mut self) -> Vec<Activity> {
-        Vec::new()
+    fn take_activity(&mut self) -> DeviceActivity {
+        DeviceActivity::default()
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::support::{CompletedBios, MS, bio, elevator, elevator_of, options};
 use block::{BioTimes, Plugging, QueueOptions, RequestQueue, WaitBreakdown};
 use device::{
-    Activity, BlockDevice, Command, Completion, DeviceError, DeviceStatistics, Operation,
+    BlockDevice, Command, Completion, DeviceActivity, DeviceError, DeviceStatistics, Operation,
 };
 use sched::Direction;
 use sim::Simulation;
@@ -60,8 +60,8 @@ impl BlockDevice for Cleaning {
 
     fn record_activity(&mut self, _on: bool) {}
 
-    fn take_activity(&mut self) -> Vec<Activity> {
-        Vec::new()
+    fn take_activity(&mut self) -> DeviceActivity {
+        DeviceActivity::default()
     }
 }
 

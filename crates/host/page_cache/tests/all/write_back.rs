@@ -3,7 +3,7 @@
 use crate::support;
 
 use device::DeviceStatistics;
-use device::{Activity, BlockDevice, Command, Completion, ConstantDevice, DeviceError};
+use device::{BlockDevice, Command, Completion, ConstantDevice, DeviceActivity, DeviceError};
 use page_cache::{FileError, Mode, Process};
 use random::Stream;
 use sched::Direction;
@@ -342,8 +342,8 @@ impl BlockDevice for Failing {
 
     fn record_activity(&mut self, _on: bool) {}
 
-    fn take_activity(&mut self) -> Vec<Activity> {
-        Vec::new()
+    fn take_activity(&mut self) -> DeviceActivity {
+        DeviceActivity::default()
     }
 }
 

@@ -113,7 +113,7 @@ pub(super) fn run_ioping(
         return Err(StudyError::Study { place, reason });
     }
     if let Some(tracks) = tracks {
-        tracks.borrow_mut().dies(&queue.take_activity());
+        tracks.borrow_mut().device(&queue.take_activity());
         finish_timeline(&tracks, context)?;
     }
     let (path, file_system) = match run.options.target {

@@ -6,7 +6,7 @@ use crate::StudyError;
 use crate::block_stack::{BlockStack, OpenedDevice, finish_timeline, run_to_end, start_timeline};
 use crate::workload::contract::RunContext;
 use ::jobs::{Job, ProcessReport, start_jobs};
-use device::Activity;
+use device::DeviceActivity;
 use sim::Simulation;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -70,14 +70,14 @@ pub(super) fn run_jobs(
         write_tracks(&mut tracks.borrow_mut(), &reports, &activity);
         finish_timeline(&tracks, context)?;
     }
-    let mut outcome = JobsOutcome::new(end_ns, &phases, &statistics, activity, &reports);
+    let mut outcome = JobsOutcome::new(end_ns, &phases, &statistics, activity.dies, &reports);
     outcome.cancelled_bios = queue.cancelled_bios();
     Ok(Some(outcome.cut(timeline_ns)))
 }
 
-/// Adds what the dies and the processes did to a timeline.
-fn write_tracks(tracks: &mut Tracks, reports: &[ProcessReport], activity: &[Activity]) {
-    tracks.dies(activity);
+/// Adds what the device and the processes did to a timeline.
+fn write_tracks(tracks: &mut Tracks, reports: &[ProcessReport], activity: &DeviceActivity) {
+    tracks.device(activity);
     for report in reports {
         let calls = report.samples.iter().map(|sample| {
             let call = if sample.is_read { "read" } else { "write" };

@@ -1,6 +1,6 @@
 //! Writes to the SLC cache of a die, and folding, placed in time.
 
-use super::{Cost, Dies, Moment, changes};
+use super::{Cost, Dies, Moment, Moved, changes};
 use crate::ActivityKind;
 use crate::slc::WhenFull;
 use ftl::{FtlError, Work};
@@ -74,10 +74,12 @@ impl Dies {
         let erase_ns = work.counters.erases * self.slc.erase_ns;
         let transfer_ns = self.times.program_transfer_ns;
         let array_ns = self.slc.program_ns + erase_ns;
-        let transferred_ns = self.book_channel(die, start.ns, transfer_ns) + transfer_ns;
-        let end_ns = transferred_ns + array_ns;
+        let kind = ActivityKind::Program;
+        let begun_ns = self.book_channel(die, start.ns, transfer_ns);
+        let end_ns = begun_ns + transfer_ns + array_ns;
         self.place(die, changes(work), start.ns, end_ns);
-        self.occupy(die, start.ns, end_ns, transfer_ns + array_ns, ActivityKind::Program);
+        let moved = Moved::from(begun_ns, transfer_ns);
+        self.occupy(die, start.ns, end_ns, transfer_ns + array_ns, kind, moved);
         self.all[die].may_clean = true;
         // What a layer does to forget pages: it may look up its map, or erase a block of which nothing is left. The
         // page is on the medium by then.
@@ -209,7 +211,8 @@ impl Dies {
         let begun_ns = self.book_channel(die, start_ns, cost.transfer_ns);
         let end_ns = begun_ns + cost.transfer_ns + cost.array_ns;
         self.place(die, changes, start_ns, end_ns);
-        self.occupy(die, start_ns, end_ns, cost.transfer_ns + cost.array_ns, kind);
+        let moved = Moved::from(begun_ns, cost.transfer_ns);
+        self.occupy(die, start_ns, end_ns, cost.transfer_ns + cost.array_ns, kind, moved);
         let die = &mut self.all[die];
         // No question concerns times before the horizon, so the list stays short.
         die.cleaning_times.forget_before(self.horizon_ns);

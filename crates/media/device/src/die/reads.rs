@@ -1,6 +1,6 @@
 //! Reads of a die, placed in time: array, channel, retries, and what they suspend.
 
-use super::{Dies, Moment};
+use super::{Dies, Moment, Moved};
 use crate::ActivityKind;
 use ftl::{PageWork, Work};
 
@@ -157,8 +157,11 @@ impl Dies {
         let array_end_ns = start.ns + array_ns;
         // Booked for the time at which the array is done; the channel stays free for others before
         // that.
-        let end_ns = self.book_channel(die, array_end_ns.max(turn.ns), transfer_ns) + transfer_ns;
-        self.occupy(die, start.ns, end_ns, array_ns + transfer_ns, ActivityKind::Read);
+        let (kind, from_ns) = (ActivityKind::Read, array_end_ns.max(turn.ns));
+        let begun_ns = self.book_channel(die, from_ns, transfer_ns);
+        let end_ns = begun_ns + transfer_ns;
+        let moved = Moved::from(begun_ns, transfer_ns);
+        self.occupy(die, start.ns, end_ns, array_ns + transfer_ns, kind, moved);
         Moment { ns: end_ns, cleaning_ns: start.cleaning_ns.max(turn.cleaning_ns) }
     }
 }

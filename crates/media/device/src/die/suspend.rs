@@ -6,7 +6,7 @@
 //! that a command waits for end when they were said to end. Each operation is suspended so often at most, so that
 //! writes never starve: each read that interrupts it counts, also one that comes while it is suspended.
 
-use super::{Dies, Moment, record};
+use super::{Dies, Moment};
 use crate::rules::first_broken;
 use crate::{Activity, ActivityKind};
 use ftl::PageWork;
@@ -125,7 +125,7 @@ impl Dies {
             state.cleaning_times.cut_short(operation.end_ns, begins_ns);
         }
         if let Some(activity) = &mut self.activity {
-            cut_short(activity, die as u32, operation.end_ns, begins_ns);
+            activity.cut_short(die as u32, operation.end_ns, begins_ns);
         }
         let is_cleaning = operation.kind != ActivityKind::Program;
         let waited_ns = if is_cleaning && !is_longer { latency_ns } else { 0 };
@@ -166,19 +166,13 @@ impl Dies {
             ..operation
         });
         if let Some(activity) = &mut self.activity {
-            record(activity, Activity { die: die as u32, start_ns, end_ns, kind: operation.kind });
+            activity.die_works(Activity {
+                die: die as u32,
+                start_ns,
+                end_ns,
+                kind: operation.kind,
+            });
         }
         self.rest(die, end_ns);
-    }
-}
-
-/// The last interval of a die, which was to end at `end_ns`, ends at `at_ns`; none is left of one that had not begun.
-fn cut_short(activity: &mut Vec<Activity>, die: u32, end_ns: u64, at_ns: u64) {
-    let last = activity.iter().rposition(|interval| interval.die == die);
-    let Some(last) = last.filter(|last| activity[*last].end_ns == end_ns) else { return };
-    if activity[last].start_ns < at_ns {
-        activity[last].end_ns = at_ns;
-    } else {
-        activity.remove(last);
     }
 }

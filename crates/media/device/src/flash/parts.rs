@@ -146,7 +146,7 @@ impl FlashDevice {
             for ((page, local), lpn) in group.zip(local..).zip(&mut *lpns) {
                 let piece = self.piece(command, page - first);
                 // Sectors that wait in the cache go to the medium with this write.
-                let held = self.cache_withdraw(die, page);
+                let held = self.cache_withdraw(die, page, ready);
                 held_any |= held;
                 self.arrive(command, piece);
                 if sectors(piece.first, piece.end) | held != sectors(0, self.page_sectors) {
@@ -215,7 +215,7 @@ impl FlashDevice {
         for group in groups(pages, self.parts()) {
             let (die, local) = self.die_of(group.start);
             // What waits in the cache must not be written after the discard.
-            group.clone().for_each(|page| _ = self.cache_withdraw(die, page));
+            group.clone().for_each(|page| _ = self.cache_withdraw(die, page, ready));
             let count = (group.end - group.start) as u32;
             self.dies.all[die].layer.0.trim_pages(local..local + count)?;
             self.dies.all[die].record();

@@ -145,6 +145,7 @@ proptest! {
         }
         let activity = device.take_activity();
         prop_assert_eq!(&activity, &twin.take_activity());
+        let activity = activity.dies;
         for die in 0..device.layers().count() as u32 {
             let mut last_ns = 0;
             for interval in activity.iter().filter(|interval| interval.die == die) {
@@ -348,7 +349,7 @@ fn idle_dies_clean_up_to_the_target_and_not_before_the_pause() {
     assert_eq!(device.statistics().background_cleaning_ns, 0);
     device.submit(2_000_000_000, &Command::read(0, PAGE)).expect("healthy");
     assert_eq!(free(&device), Some(6));
-    let activity = device.take_activity();
+    let activity = device.take_activity().dies;
     let cleaning: Vec<_> =
         activity.iter().filter(|one| one.kind == ActivityKind::BackgroundCleaning).collect();
     let reads: Vec<_> = activity.iter().filter(|one| one.kind == ActivityKind::Read).collect();
@@ -393,7 +394,7 @@ fn cleaning_after_a_discard_does_not_begin_before_it() {
     assert_eq!(device.statistics().background_cleaning_ns, 0);
     device.submit(3 * second_ns, &Command::discard(0, 64 * PAGE)).expect("healthy");
     device.submit(4 * second_ns, &read).expect("healthy");
-    let activity = device.take_activity();
+    let activity = device.take_activity().dies;
     let first = activity.iter().find(|one| one.kind == ActivityKind::BackgroundCleaning);
     // The discard itself takes the overhead of a command.
     assert_eq!(first.expect("the trimmed blocks").start_ns, 3 * second_ns + 10_000);

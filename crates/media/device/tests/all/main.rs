@@ -1,5 +1,6 @@
 //! Every test of `device` in one program, which is built in a fraction of the time of many.
 
+mod activity;
 mod bkops;
 mod cards;
 mod disk;
