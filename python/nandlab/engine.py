@@ -59,7 +59,7 @@ def run_study(
 ) -> dict[str, Any]:
     """Run all combinations of a study.
 
-    `timeline` takes what requests, dies and processes did when, if there is one run.
+    `timeline` takes what happened when in the first run.
 
     The answer holds `study`, `columns`, `axis_kinds`, `tables`, `results_csv`, `results_digest`,
     `notes`, `interrupted`; under `frames` the tables as data frames (`Frames`); and, if `rows` is

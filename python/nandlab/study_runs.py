@@ -30,7 +30,7 @@ class RunRequest:
     quick: bool = False
     jobs: int | None = None
     timeline: Path | None = None
-    """File that takes a timeline of the run, of which there must be one."""
+    """File that takes a timeline of the first run."""
     as_given: str | None = None
     """The command line, where it was not `nandlab run`."""
     keeps_inputs: bool = True

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from interrupted_timelines import interrupt
 
 import nandlab as nl
 from nandlab.cli import main
@@ -132,11 +133,38 @@ def test_a_timeline_has_tracks_of_requests_and_dies(
     plain = _replayed(trace, device)
     assert _replayed(trace, device, timeline=path) == plain
     content = path.read_bytes()
-    for name in (b"requests outstanding", b"request 0", b"die 0", b"die 1", b"program", b"flush"):
+    for name in (
+        b"requests outstanding",
+        b"request 0",
+        b"die 0",
+        b"channel 1",
+        b"program",
+        b"flush",
+    ):
         assert name in content
     # Ten events for each request and some for the dies, of a few dozen bytes.
     assert 1001 * 100 < len(content) < 1001 * 1000
     assert [one.name for one in tmp_path.glob("*perfetto*")] == [path.name]
+
+
+def test_half_a_timeline_of_a_replay_is_not_left(trace: Path, device: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    text = trace.read_text(encoding="utf-8")
+    # After all requests, of which many are in the timeline by then.
+    trace.write_text(text.replace("1000000 /dev/sda close", "1000000 /dev/sda frown 0 0"))
+    before = sorted(one.name for one in tmp_path.iterdir())
+    with pytest.raises(nl.NandlabError, match="frown"):
+        nl.replay(trace, device=device, timeline=path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == before
+    draw = random.Random(2)
+    many = "".join(
+        f"{number * 10} /dev/sda write {draw.randrange(8192) * 4096} 4096\n"
+        for number in range(400_000)
+    )
+    head, _, _ = text.partition("0 /dev/sda open\n")
+    trace.write_text(f"{head}0 /dev/sda open\n{many}4000000 /dev/sda close\n", encoding="utf-8")
+    words = ["replay", str(trace), "--device", str(device), "--timeline", str(path)]
+    interrupt(tmp_path, [*words, "--precondition", "none"])
 
 
 def test_a_timeline_shows_one_stack(trace: Path, device: Path, tmp_path: Path) -> None:

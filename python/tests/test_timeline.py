@@ -2,13 +2,12 @@
 
 import itertools
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from interrupted_timelines import interrupt
 
 import nandlab as nl
 from nandlab.cli import main
@@ -70,20 +69,146 @@ def test_a_run_of_a_study_has_a_timeline(tmp_path: Path) -> None:
     assert again.read_bytes() == trace.read_bytes()
 
 
-def test_several_runs_have_none(tmp_path: Path) -> None:
+def test_of_several_runs_the_first_is_shown(tmp_path: Path) -> None:
+    trace, alone = tmp_path / "trace", tmp_path / "alone"
+    devices = ["nvme-ssd", "emmc-5.1-64gb"]
+    given = {"axes.device": devices}
+    several = nl.run(study(tmp_path, repeats=2), timeline=trace, set=given, jobs=2)
+    (note,) = [note for note in several.notes if "timeline" in note]
+    assert note == "the timeline shows the first of 4 runs: nvme-ssd noop, repeat 0"
+    # One value of each axis names a run: the first of them is the one that was shown.
+    shown = []
+    for device in devices:
+        nl.run(study(tmp_path), timeline=alone, set={"axes.device": [device]})
+        shown.append(alone.read_bytes() == trace.read_bytes())
+    assert shown == [True, False]
+
+
+def test_kinds_without_time_have_none(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    with pytest.raises(NandlabError, match=r"^timeline: it shows one run, and the study has 2"):
-        nl.run(study(tmp_path, repeats=2), timeline=trace)
-    one = {
-        "axes.ftl": ["bast"],
-        "axes.file_system": ["fat"],
-        "axes.file_set": ["mp3"],
-        "axes.processes": [1],
-        "axes.settings": ["default"],
-    }
-    with pytest.raises(NandlabError, match=r"^timeline: .*only studies of the kinds"):
-        nl.run("ftl-windows", quick=True, timeline=trace, set=one)
+    message = (
+        r"^timeline: a run of kind `trace` has none, for no time passes in it; these kinds have "
+        r"one: `ioping`, `iozone`, `jobs`, `raw-nand`$"
+    )
+    with pytest.raises(NandlabError, match=message):
+        nl.run("ftl-windows", quick=True, timeline=trace)
+    files = FILE_SYSTEMS.format(kind="raw-nand", options="", test='test = ["files"]\nfiles = [5]')
+    with pytest.raises(NandlabError, match=r"^timeline: .*nothing takes time in test `files`"):
+        nl.run(file_system_study(tmp_path, files), timeline=trace)
     assert not trace.exists()
+
+
+FILE_SYSTEMS = """
+name = "small"
+title = "A small study"
+question = "What happens when?"
+seed = 1
+repeats = 1
+part = "k9f2g08u0c"
+blocks = 64
+[workload]
+kind = "{kind}"
+{options}
+[host]
+board = "s5pv210-datasheet"
+[axes]
+file_system = ["jffs2"]
+{test}
+"""
+
+IOZONE = FILE_SYSTEMS.format(
+    kind="iozone", options='options = "-i 0 -i 1 -i 2 -s 2m -r 64k -e"', test=""
+)
+
+
+def file_system_study(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def count(run: nl.Run, metric: str) -> float:
+    """The sum of a metric over all rows of a run."""
+    rows = run.frame.filter(run.frame["metric"] == metric)
+    assert len(rows) > 0, metric
+    return float(rows["value"].sum())
+
+
+@pytest.mark.parametrize(
+    ("system", "thread", "work", "passes"),
+    [
+        ("jffs2", "jffs2 collector", "pass of the collector", 2),
+        ("ubifs", "ubi thread", "erase of a block", 2),
+        # No thread of YAFFS2 runs under the kernel of this board: writers collect themselves.
+        ("yaffs2", "application", "garbage collection", 2),
+    ],
+)
+def test_a_run_on_raw_nand_shows_the_chip_and_the_threads(
+    tmp_path: Path, system: str, thread: str, work: str, passes: int
+) -> None:
+    trace, again = tmp_path / "trace", tmp_path / "again"
+    given: dict[str, Any] = {
+        "axes.file_system": [system],
+        "axes.passes": [6],
+        "workload.options": "-i 0 -i 2 -s 3m -r 16k -e",
+    }
+    path = file_system_study(tmp_path, IOZONE)
+    with_it = nl.run(path, set=given, timeline=trace)
+    assert with_it.digest == nl.run(path, set=given).digest, "to look changes nothing"
+    found = events(trace)
+    programs = [one for one in found["chip"] if one[0].startswith("program page")]
+    # The counts are those of the tests alone; mount and preparation have programs, too.
+    assert len(programs) > count(with_it, "page_programs") > 100
+    # A program of this part takes 250 us in the array; the driver may see its end later.
+    assert min(end - begin for _, begin, end in programs) == 250_000
+    # The chip does one thing at a time.
+    chip = sorted(found["chip"], key=lambda one: one[1:])
+    assert all(one[2] <= other[1] for one, other in itertools.pairwise(chip))
+    works = [one for one in found[thread] if one[0] == work]
+    assert len(works) >= passes
+    assert all(begin < end for _, begin, end in works)
+    nl.run(path, set=given, timeline=again)
+    assert again.read_bytes() == trace.read_bytes()
+
+
+@pytest.mark.parametrize("system", ["nilfs2", "fat"])
+def test_a_run_on_a_block_device_shows_its_queue_and_device(tmp_path: Path, system: str) -> None:
+    trace = tmp_path / "trace"
+    given: dict[str, Any] = {
+        "axes.file_system": [system],
+        "axes.scheduler": ["noop"],
+        "axes.block_device": ["emmc-5.1-64gb"],
+    }
+    path = file_system_study(tmp_path, IOZONE)
+    with_it = nl.run(path, set=given, timeline=trace)
+    assert with_it.digest == nl.run(path, set=given).digest, "to look changes nothing"
+    found = events(trace)
+    assert "chip" not in found, "nothing is asked of the raw chip"
+    requests = [one for track in found for one in found[track] if " B at sector " in one[0]]
+    assert len(requests) > 10
+    # From the mount on: its first read is in the trace.
+    assert min(begin for name, begin, _ in requests if name.startswith("read")) < 10_000_000
+    assert any(track.startswith("die ") for track in found)
+    for track in [track for track in found if track.startswith("channel ")]:
+        assert all(one[2] <= other[1] for one, other in itertools.pairwise(found[track]))
+    # The log writer of NILFS2; with `-e` the application writes the files of FAT itself.
+    logs = {name for name, _, _ in found.get("segctord", [])}
+    assert logs == ({"logs with a checkpoint"} if system == "nilfs2" else set())
+
+
+def test_a_run_over_a_power_cut_has_its_machines_one_behind_the_other(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    cut = FILE_SYSTEMS.format(
+        kind="raw-nand", options="", test='test = ["mount-after-cut"]\nwritten_mib = [1]'
+    )
+    nl.run(file_system_study(tmp_path, cut), timeline=trace)
+    chip = events(trace)["chip"]
+    assert all(one[2] <= other[1] for one, other in itertools.pairwise(chip))
+    # The write, the write that is cut, and the mount behind them. Before a write a machine is up
+    # for a minute.
+    gaps = [other[1] - one[2] for one, other in itertools.pairwise(chip)]
+    assert sum(gap > 50_000_000_000 for gap in gaps) == 2
+    assert any(name.startswith("read spare area") for name, _, _ in chip)
 
 
 def test_a_timeline_that_cannot_be_written_is_refused_before(
@@ -194,7 +319,7 @@ def test_a_script_has_a_timeline_over_a_power_cut(tmp_path: Path) -> None:
 
 def test_a_script_on_a_block_device_shows_its_requests_and_dies(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    lines = "mount -\nput a 644 65536 4096 r 1\nfsync a\numount\n"
+    lines = "mount -\nput a 644 65536 4096 r 1\nsleep 60000\nput b 644 65536 4096 r 1\numount\n"
     options = {"board": "emulated-pc", "block_device": "emmc-5.1-64gb"}
     nl.script(lines, fs="fat", **options, timeline=trace)
     found = events(trace)
@@ -202,6 +327,14 @@ def test_a_script_on_a_block_device_shows_its_requests_and_dies(tmp_path: Path) 
     assert any(" B at sector " in name for name, _, _ in requests)
     assert any(track.startswith("die ") for track in found)
     assert "chip" not in found, "nothing is asked of the raw chip"
+    # The first file is written back when its pages are old enough, the second by the unmount.
+    ((old, begin, end),) = found["flusher 0"]
+    assert (old, end - begin > 0) == ("write-back of old pages", True)
+    assert [name for name, _, _ in found["application"]] == ["write-back of all pages"]
+    (sleep,) = [line for line in found["script"] if line[0].startswith("sleep")]
+    assert sleep[1] < begin < end < sleep[2]
+    # All that the cache took in crossed a channel of a die, or is in it yet.
+    assert found["channel 0"]
 
 
 def test_half_a_timeline_is_not_left(tmp_path: Path) -> None:
@@ -209,20 +342,44 @@ def test_half_a_timeline_is_not_left(tmp_path: Path) -> None:
     with pytest.raises(NandlabError, match="ENOENT"):
         nl.script("mount -\nfsync missing\n", fs="yaffs2", timeline=trace)
     assert list(tmp_path.iterdir()) == []
-    program = (
-        "import sys, signal, os, nandlab.cli as cli\n"
-        "signal.setitimer(signal.ITIMER_REAL, 1.0)\n"
-        "signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))\n"
-        "sys.exit(cli.main(sys.argv[1:]))\n"
-    )
     script = tmp_path / "long.ops"
     script.write_text(
         "mount -\n" + "put a 644 65536 4096 r 1\nfsync a\n" * 20_000,
         encoding="utf-8",
     )
-    words = ["script", str(script), "--fs", "jffs2", "--timeline", str(trace)]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 130, done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["long.ops"]
+    interrupt(tmp_path, ["script", str(script), "--fs", "jffs2", "--timeline", str(trace)])
+
+
+LONG_JOB = "[a]\nrw=randwrite\nsize=1g\nbs=4k\ndirect=1\nnumber_ios=4000000\n"
+
+
+def test_half_a_timeline_of_fio_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tmp_path / "trace"
+    job = tmp_path / "job.fio"
+    text = "[a]\nrw=randwrite\nsize=1g\nbs=4k\ndirect=1\n"
+    job.write_text(f"{text}runtime=10\ntime_based=1\n", encoding="utf-8")
+    # The job makes more requests than fit a report: that is known when all of them are made.
+    monkeypatch.setattr("nandlab.api.fio._MOST_REQUESTS", 500)
+    with pytest.raises(NandlabError, match="ended after 500 requests"):
+        nl.fio(job, device="nvme-ssd", timeline=trace)
+    assert [one.name for one in tmp_path.iterdir()] == [job.name]
+    monkeypatch.undo()
+    job.write_text(f"{text}number_ios=1000000\n", encoding="utf-8")
+    interrupt(tmp_path, ["fio", str(job), "--device", "nvme-ssd", "--timeline", str(trace)])
+
+
+def test_half_a_timeline_of_a_study_is_not_left(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    path = file_system_study(tmp_path, IOZONE)
+    # The chip has 8 MiB, and what is random cannot be made smaller.
+    large = {"workload.options": "-i 0 -s 64m -r 64k", "axes.data": ["random"]}
+    with pytest.raises(NandlabError, match="ENOSPC"):
+        nl.run(path, set=large, timeline=trace)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    words = ["run", str(path), "--timeline", str(trace), "--out", str(tmp_path / "out")]
+    interrupt(tmp_path, [*words, "--set", "axes.passes=100"])
+    # Of the kind `jobs`, too, which has another way to its timeline.
+    path.write_text(STUDY.format(repeats=1).replace("= 20", "= 1000000"), encoding="utf-8")
+    interrupt(tmp_path, words)

@@ -119,7 +119,13 @@ def fio(
 
         check_file(timeline_file)
     reports = _run(planned, str(job_file), timeline_file)
-    notes += _cut_short(reports, is_asked=most_requests is not None)
+    try:
+        notes += _cut_short(reports, is_asked=most_requests is not None)
+    except NandlabError:
+        # Without a report there is no timeline either: it would be taken for that of the whole job.
+        if timeline_file is not None:
+            timeline_file.unlink(missing_ok=True)
+        raise
     text = _text(sections, planned, reports, form)
     found = _answer(sections, reports, conditions, notes, text)
     if log_folder is not None:

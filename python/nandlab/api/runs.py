@@ -174,8 +174,9 @@ def run(
     form. `set` changes values of the study file, with dots between levels:
     `{"axes.ftl": ["bast", "fast"], "workload.window": 50}`. `jobs` combinations run at the same
     time, by default one for each processor; results do not depend on it. `out` is a folder for
-    results and report; without it nothing is written. `timeline` takes what requests, dies and
-    processes did when, as a trace that Perfetto opens; the study must have one run.
+    results and report; without it nothing is written. `timeline` takes what happened when in the
+    first run, as a trace that Perfetto opens; the study must be of kind `jobs`, `ioping`, `iozone`
+    or `raw-nand`.
 
     Raises `NandlabError` for bad input, before anything runs, and `Interrupted` after Ctrl-C, with
     what was finished.

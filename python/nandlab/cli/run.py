@@ -47,8 +47,9 @@ def run(
     quick
         Run the short form: a part of each trace, or fewer requests.
     timeline
-        Write what requests, dies and processes did when into this file, which Perfetto opens. Needs
-        a study of one run: name one value of each axis with --set.
+        Write what happened when in the first run into this file, which Perfetto opens. Name one
+        value of each axis with --set to choose another run. Needs a study of kind `jobs`, `ioping`,
+        `iozone` or `raw-nand`.
     dry_run
         Check the study, print its plan and stop.
     output

@@ -2,6 +2,7 @@
 
 use crate::task::{JoinHandle, Name, TaskId, Tasks, make_task};
 use crate::timer::{Sleep, Timers};
+use crate::work::{Running, WorkWatcher};
 use process::Process;
 use random::Stream;
 use std::borrow::Cow;
@@ -21,6 +22,8 @@ pub(crate) struct Core {
     kernel_threads: Cell<u32>,
     tasks: RefCell<Tasks>,
     pub(crate) timers: RefCell<Timers>,
+    /// Who hears of the work of tasks.
+    watcher: RefCell<Option<Rc<dyn WorkWatcher>>>,
 }
 
 impl Core {
@@ -105,6 +108,7 @@ impl Simulation {
             kernel_threads: Cell::new(0),
             tasks: RefCell::default(),
             timers: RefCell::default(),
+            watcher: RefCell::default(),
         };
         Self { sim: Sim(Rc::new(core)) }
     }
@@ -219,6 +223,16 @@ impl Sim {
         future: F,
     ) -> JoinHandle<F::Output> {
         self.start(Name::Given(name.into()), process, future)
+    }
+
+    pub(crate) fn watcher(&self) -> &RefCell<Option<Rc<dyn WorkWatcher>>> {
+        &self.0.watcher
+    }
+
+    /// The task that is polled now.
+    pub(crate) fn running_task(&self) -> Running {
+        let current = self.0.current.get();
+        if current.is_none() { None } else { self.0.tasks.borrow().name(current) }
     }
 
     /// A new thread of the simulated kernel, with a number that no other process of the simulation has.

@@ -53,6 +53,7 @@ mod task;
 mod timer;
 mod wait_list;
 mod wait_queue;
+mod work;
 
 pub use completion::Completion;
 pub use cpus::Cpus;
@@ -63,3 +64,4 @@ pub use semaphore::{Permit, Semaphore};
 pub use task::JoinHandle;
 pub use timer::{Fired, Sleep, Timer};
 pub use wait_queue::{Wait, WaitQueue};
+pub use work::{Work, WorkWatcher};

@@ -233,6 +233,13 @@ impl Tasks {
         self.slots.drain(..).filter_map(|slot| Some(slot.live?.task)).collect()
     }
 
+    /// The number of a live task in the order of spawning, and its name.
+    pub(crate) fn name(&self, id: TaskId) -> Option<(u64, String)> {
+        let slot = self.slots.get(id.slot as usize)?;
+        let live = slot.live.as_ref().filter(|_| slot.generation == id.generation)?;
+        Some((live.number, live.name.to_string()))
+    }
+
     /// Names of live tasks in the order of spawning.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut live: Vec<&Live> =

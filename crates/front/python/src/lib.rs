@@ -172,7 +172,7 @@ fn describe_study(
 /// Runs a study; `progress(done, total, label)` may raise to stop it, and so may a signal handler.
 ///
 /// Returns the answer as JSON, and the tables as typed columns. The JSON holds rows and curves, too, if `has_rows`.
-/// `timeline` takes what happened in the one run of the study.
+/// `timeline` takes what happened in the first run of the study.
 #[pyfunction]
 #[pyo3(signature = (path, sets, seed, quick, jobs, progress, has_rows, timeline=None))]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the command line")]

@@ -58,6 +58,7 @@ impl Engine {
     }
 
     async fn write_old(&self) -> Result<(), Errno> {
+        let _work = self.sim.work("write-back");
         let now_ns = self.sim.now();
         let is_old = |since_ns: u64| since_ns + self.options.flusher_expire_ns <= now_ns;
         let mut result = Ok(());

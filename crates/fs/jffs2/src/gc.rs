@@ -28,6 +28,7 @@ impl Engine {
         // One function: the order of its four kinds of work is the policy of the collector.
         self.count(|statistics| statistics.collector_passes += 1);
         let held = self.allocation.lock().await;
+        let _work = self.sim.work("pass of the collector");
         // No block is collected before all inodes are checked: a node that fails its CRC may make
         // an older one current again.
         if self.state.borrow().sums.unchecked > 0 {

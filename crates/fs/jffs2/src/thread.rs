@@ -117,6 +117,7 @@ impl Engine {
                 return;
             }
             let held = self.allocation.lock().await;
+            let _work = self.sim.work("write-back");
             // A failure is in the findings; the periodic flush has no caller that takes an error.
             let _ = self.flush_padded().await;
             if self.options.profile.write_super_erases {

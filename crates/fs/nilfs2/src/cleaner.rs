@@ -97,6 +97,7 @@ impl Engine {
     ) -> Result<Cleaned, Errno> {
         // The choice is made without the transaction lock, as the daemon does it outside the
         // kernel. What changes meanwhile is compared again when blocks move.
+        let _work = self.sim.work("cleaning of segments");
         let protected = self.protected_checkpoint(settings.protection_period_s).await?;
         let snapshots = self.snapshots().await?;
         let mut sorted = Sorted::default();
@@ -122,6 +123,7 @@ impl Engine {
         period_s: u64,
         min_reclaimable_percent: u64,
     ) -> Result<Reclaimed, Errno> {
+        let _work = self.sim.work("cleaning of segments");
         let protected = self.protected_checkpoint(period_s).await?;
         let snapshots = self.snapshots().await?;
         let mut sorted = Sorted::default();

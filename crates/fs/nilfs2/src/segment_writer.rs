@@ -85,6 +85,11 @@ impl Engine {
     /// Writes what a mode says; nothing if nothing is dirty. The caller holds the transaction lock
     /// for writing.
     pub(crate) async fn build_logs(&self, mode: Mode) -> Result<(), Errno> {
+        let _work = self.sim.work(match mode {
+            Mode::Checkpoint => "logs with a checkpoint",
+            Mode::DataSync(_) => "logs of a file",
+            Mode::Flush => "logs to free memory",
+        });
         let files = match mode {
             Mode::DataSync(number) => {
                 let dirty = self.dirty_files.borrow();

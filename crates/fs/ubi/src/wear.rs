@@ -137,6 +137,10 @@ impl Ubi {
     }
 
     async fn carry_out(&self, work: Work) -> Result<(), UbiError> {
+        let _work = self.io.sim.work(match work {
+            Work::Erase { .. } => "erase of a block",
+            Work::Move => "move of a block",
+        });
         match work {
             Work::Erase { peb, tortures, .. } => self.erase_block(peb, tortures).await,
             Work::Move => self.move_block().await,

@@ -99,7 +99,9 @@ impl Engine {
     }
 
     async fn make_commit(&self, held: sim::WriteGuard<'_, ()>) -> Result<(), Errno> {
+        let work = self.sim.work("commit");
         let done = self.write_commit(held).await;
+        drop(work);
         let state = match done {
             Ok(()) => CommitState::Resting,
             Err(error) => {
@@ -251,6 +253,7 @@ impl Engine {
                     !buffer.bytes.is_empty() && self.sim.now() >= buffer.since_ns + interval_ns
                 };
                 if is_old && !self.is_ending.get() && !self.is_broken.get() {
+                    let _work = self.sim.work("write-back of a buffer");
                     let _ = self.sync_head(head).await;
                 }
             }

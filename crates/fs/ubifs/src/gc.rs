@@ -57,6 +57,7 @@ impl Engine {
         // Commit lock before head lock. A caller that holds the lock of another head must drop it
         // first (`reserve_space`).
         let _held = self.head(GC_HEAD).lock.lock().await;
+        let _work = self.sim.work("garbage collection");
         self.must_be_writable()?;
         self.count(|statistics| statistics.collections += 1);
         let mut found = self.collect_until_freed(anyway).await;

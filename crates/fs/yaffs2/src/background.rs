@@ -44,6 +44,7 @@ impl Yaffs2 {
             if device.is_unmounted || device.is_read_only {
                 return;
             }
+            let work = self.sim.work("background work");
             let now = self.sim.now();
             // Directories first, as in `yaffs_bg_thread_fn`: the step of collecting then sees their
             // old headers as free.
@@ -64,6 +65,7 @@ impl Yaffs2 {
                 }
             }
             device.pay().await;
+            drop(work);
             // Released before the sleep, as the thread does. Nothing is awaited between this and
             // the arming, so an unmount cannot fire the timer in vain.
             drop(device);

@@ -237,6 +237,7 @@ impl Device {
 
     /// Copies some or all live chunks of a block.
     async fn collect_block(&mut self, block: u32, is_whole: bool) {
+        let _work = self.mtd.work("garbage collection");
         debug_assert!(
             !self.has_sound_accounts || self.blocks.get(block).state == BlockState::Full,
             "victim {block} is {:?}",

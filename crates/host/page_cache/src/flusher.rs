@@ -77,6 +77,12 @@ pub(crate) async fn write_back(
     task: &Task,
     work: Work,
 ) -> u64 {
+    let _work = cache.sim.work(match work {
+        Work::Pages(_) | Work::Shortage(_) => "write-back of a writer",
+        Work::Old => "write-back of old pages",
+        Work::Background => "write-back beyond the limit",
+        Work::All => "write-back of all pages",
+    });
     let since_ns = cache.sim.now();
     let number = device.number as usize;
     let mut left = match work {

@@ -24,5 +24,7 @@ pub use kind::{
     KernelMount, KernelProfile, KernelSource, Kind, MountError, MountRequest, NEWEST_KERNEL,
     UbiRequest, Version, unknown_option,
 };
-pub use machine::{Driver, Machine, Mounted, Outcome, run};
+pub use machine::{
+    BlockWatcher, Driver, JOB, Machine, Mounted, Outcome, Watcher, run, run_watched,
+};
 pub use mounted::{Call, Counter, MountedFileSystem, Mounting, SharedMount};

@@ -2,6 +2,7 @@
 
 use crate::block_path::{BlockPath, BlockRequest};
 use crate::{Kind, MountError, MountRequest, SharedMount};
+use block::RequestQueue;
 use board::Board;
 use fs_api::{Caller, Errno, Time};
 use mtd::{BadBlocks, DriverCosts, Mtd, MtdOptions, OobLayout};
@@ -69,6 +70,21 @@ impl Driver {
     }
 }
 
+/// What the task of [`run`] is called, which makes the calls of applications.
+pub const JOB: &str = "job";
+
+/// Hears of the queue of a block device as it is opened.
+pub type BlockWatcher = Rc<dyn Fn(&RequestQueue)>;
+
+/// Hears of machines, which run one after the other.
+pub trait Watcher {
+    /// A machine starts, with its clock at zero; nothing was done on it yet.
+    fn begins(&self, machine: &Machine);
+
+    /// A machine ends, or its power fails. Its tasks are gone.
+    fn ends(&self, machine: &Machine);
+}
+
 /// A host with a raw NAND device. Clones are the same host.
 #[derive(Clone)]
 pub struct Machine {
@@ -85,6 +101,8 @@ pub struct Machine {
     pub(crate) attached: Rc<RefCell<Option<Rc<ubi::Ubi>>>>,
     /// The block device, since it was first opened, and what was asked for then.
     block: Rc<RefCell<Option<(BlockRequest, BlockPath)>>>,
+    /// Who hears of a block device that is opened.
+    block_watcher: Rc<RefCell<Option<BlockWatcher>>>,
     /// What libraries in the application's place remember over an unmount, by their types.
     remembered: Rc<RefCell<BTreeMap<TypeId, Rc<dyn Any>>>>,
 }
@@ -142,10 +160,18 @@ impl Machine {
             }
             _ => {
                 let path = BlockPath::open(self, request, block_bytes)?;
+                if let Some(watcher) = &*self.block_watcher.borrow() {
+                    watcher(path.queue());
+                }
                 *block = Some((request.clone(), path.clone()));
                 Ok(path)
             }
         }
+    }
+
+    /// Tells `watcher` of each block device that is opened from now on; nobody, if it is none.
+    pub fn watch_block_device(&self, watcher: Option<BlockWatcher>) {
+        *self.block_watcher.borrow_mut() = watcher;
     }
 
     /// The block device, if one was opened.
@@ -219,6 +245,20 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     seed: u64,
     job: impl FnOnce(Machine) -> F,
 ) -> Outcome<T> {
+    run_watched(chip, driver, seed, None, job)
+}
+
+/// As [`run`], with somebody who watches the machine. What is done there is the same.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_watched<T: 'static, F: Future<Output = T> + 'static>(
+    chip: Chip,
+    driver: &Driver,
+    seed: u64,
+    watcher: Option<&dyn Watcher>,
+    job: impl FnOnce(Machine) -> F,
+) -> Outcome<T> {
     let mut simulation = Simulation::new(seed);
     let sim = simulation.handle();
     let board = driver.board.clone();
@@ -234,11 +274,17 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
         epoch_nanoseconds,
         attached: Rc::default(),
         block: Rc::default(),
+        block_watcher: Rc::default(),
         remembered: Rc::default(),
     };
+    // A machine that is held would keep the chip from being taken, so it is let go below.
+    let held = watcher.map(|watcher| (watcher, machine.clone()));
+    if let Some((watcher, machine)) = &held {
+        watcher.begins(machine);
+    }
     let value = Rc::new(RefCell::new(None));
     let (place, job) = (value.clone(), job(machine));
-    sim.clone().spawn_named("job", async move {
+    sim.clone().spawn_named(JOB, async move {
         let done = job.await;
         *place.borrow_mut() = Some(done);
         // Ends the run: tasks that serve the machine would keep it going for ever.
@@ -248,6 +294,9 @@ pub fn run<T: 'static, F: Future<Output = T> + 'static>(
     assert!(end == RunEnd::Stopped, "{end:?}: {}", simulation.blocked_tasks().join(", "));
     // Futures of the job may hold the driver; they go before the chip is taken.
     drop(simulation);
+    if let Some((watcher, machine)) = held {
+        watcher.ends(&machine);
+    }
     let value = value.take();
     Outcome { chip: mtd.take_chip(), value }
 }

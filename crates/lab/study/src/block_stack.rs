@@ -3,6 +3,7 @@
 use crate::StudyError;
 use crate::jobs::spec::Host;
 use crate::prepared_devices;
+use crate::run_timeline::not_written;
 use crate::scheduler_choice::scheduler_of;
 use crate::study_file::Study;
 use crate::workload::contract::{Combination, RunContext};
@@ -157,7 +158,7 @@ pub(crate) fn start_timeline(
     context: &RunContext<'_>,
 ) -> Result<Option<Rc<RefCell<Tracks>>>, StudyError> {
     let Some(path) = context.timeline_file else { return Ok(None) };
-    let tracks = Tracks::create(path).map_err(|error| no_timeline(path, &error))?;
+    let tracks = Tracks::create(path).map_err(|error| not_written(path, &error))?;
     let tracks = Rc::new(RefCell::new(tracks));
     queue.observe(tracks.clone());
     queue.record_activity(true);
@@ -173,12 +174,7 @@ pub(crate) fn finish_timeline(
     context: &RunContext<'_>,
 ) -> Result<(), StudyError> {
     let path = context.timeline_file.unwrap_or_else(|| Path::new("-"));
-    tracks.borrow_mut().finish().map_err(|error| no_timeline(path, &error))
-}
-
-fn no_timeline(path: &Path, error: &std::io::Error) -> StudyError {
-    let place = path.display().to_string();
-    StudyError::Study { place, reason: format!("the timeline cannot be written: {error}") }
+    tracks.borrow_mut().finish().map_err(|error| not_written(path, &error))
 }
 
 /// Runs until a task stops the simulation; false if `stopped` asked for an earlier end.

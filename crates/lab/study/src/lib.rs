@@ -36,6 +36,7 @@ mod replay_metrics;
 mod requests;
 mod results;
 mod run;
+mod run_timeline;
 mod schedule;
 mod scheduler_choice;
 mod service_times;

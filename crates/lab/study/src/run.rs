@@ -10,6 +10,7 @@ use crate::results::{Curve, Heads, Measurements, Rows, StudyResults};
 use crate::single::unwritten_note;
 use crate::study_file::Study;
 use crate::workload::contract::{Identity, Measured, Prepared, RunContext};
+use crate::workload::table::{WORKLOADS, find_workload};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -163,22 +164,33 @@ pub fn run_study(
 }
 
 /// # Errors
-/// A timeline of several runs, or of a kind of workload that has none.
+/// A timeline of a run that has none: by its kind of workload, or by itself.
 fn check_timeline(study: &Study, runs: &[Run]) -> Result<(), StudyError> {
-    if study.timeline_file.is_none() {
-        return Ok(());
-    }
-    let wrong = |reason: String| Err(StudyError::Study { place: "timeline".into(), reason });
-    match runs {
-        [run] if run.plan.has_timeline() => Ok(()),
-        [_] => {
-            wrong("only studies of the kinds `jobs` and `ioping` on a block device have one".into())
-        }
-        _ => wrong(format!(
-            "it shows one run, and the study has {}: give each axis one value, and `repeats` 1",
-            runs.len()
-        )),
-    }
+    let (Some(_), Some(first)) = (&study.timeline_file, runs.first()) else { return Ok(()) };
+    let name = &study.workload.kind;
+    let reason = if find_workload(name).is_some_and(|kind| kind.has_timeline) {
+        let Some(why) = first.plan.why_no_timeline() else { return Ok(()) };
+        format!("{}: {why}, so it has none; give the axes values of another run", first.label())
+    } else {
+        let kinds = WORKLOADS.iter().filter(|kind| kind.has_timeline);
+        let kinds: Vec<String> = kinds.map(|kind| format!("`{}`", kind.name)).collect();
+        format!(
+            "a run of kind `{name}` has none, for no time passes in it; these kinds have one: {}",
+            kinds.join(", ")
+        )
+    };
+    Err(StudyError::Study { place: "timeline".into(), reason })
+}
+
+/// Says which run a timeline shows, where there are several.
+fn timeline_note(work: &Work<'_>) -> Option<String> {
+    let first = work.runs.first().filter(|_| work.runs.len() > 1)?;
+    work.study.timeline_file.as_ref()?;
+    let (label, repeat) = (first.label(), first.repeat);
+    Some(format!(
+        "the timeline shows the first of {} runs: {label}, repeat {repeat}",
+        work.runs.len()
+    ))
 }
 
 /// Takes the outcomes as they come, and reports progress, until the last sender is gone.
@@ -255,7 +267,8 @@ fn run_all(work: &Work<'_>, sender: Sender<(usize, Outcome)>) {
                 repeat: run.repeat,
                 requests: run.plan.trace().map(|path| &work.traces[path]),
                 prepared: work.prepared,
-                timeline_file: work.study.timeline_file.as_deref(),
+                // Of the first run alone, whatever the number of workers.
+                timeline_file: work.study.timeline_file.as_deref().filter(|_| index == 0),
                 stopped: &stopped,
             };
             let outcome = catch_unwind(AssertUnwindSafe(|| run.plan.carry_out(&context)));
@@ -319,6 +332,7 @@ fn collect(work: &Work<'_>, collected: Collected) -> Result<StudyResults, StudyE
         notes: work.traces.iter().flat_map(notes_of).chain(notes_of_plans(runs)).collect(),
         interrupted: by_run.iter().any(Option::is_none),
     };
+    results.notes.extend(timeline_note(work));
     results.notes.extend(unwritten_reads(&by_run));
     for (run, kept) in runs.iter().zip(&by_run) {
         let Some(kept) = kept else { continue };

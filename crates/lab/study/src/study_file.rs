@@ -85,7 +85,7 @@ pub struct Study {
     /// Runs of which everything is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// File that takes a timeline of the run, of which there must be one: requests, dies and processes.
+    /// File that takes a timeline of the first run.
     #[serde(skip)]
     pub timeline_file: Option<PathBuf>,
     /// Folder of the study file, which other files are relative to.

@@ -17,6 +17,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     // `nandlab list workloads` shows the keys, and every other key is refused.
     keys: &["capacity_bytes"],
     axes: |_| KnownAxes { own: &["shoes", "steps"], ..KnownAxes::default() },
+    has_timeline: false,
     // The cells of this column come from `Plan::cells`.
     columns: &["parity"],
     check,

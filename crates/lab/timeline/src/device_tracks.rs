@@ -244,4 +244,12 @@ mod tests {
         let lost = Event::Instant("8 sectors are lost".to_owned());
         assert!(all.contains(&(60, "write cache".to_owned(), lost)));
     }
+
+    #[test]
+    #[should_panic(expected = "sectors come before they go")]
+    fn sectors_that_go_before_they_come_are_seen() {
+        let mut tracks = Tracks::create(&path("unheard")).expect("a file");
+        let cache = vec![CacheEvent::Programmed { at_ns: 10, sectors: 8 }];
+        tracks.device(&DeviceActivity { cache, settled_ns: 20, ..DeviceActivity::default() });
+    }
 }

@@ -7,9 +7,12 @@
 #[cfg(test)]
 mod decode;
 mod device_tracks;
+mod machine_tracks;
 mod tracks;
 mod wire;
+mod work_tracks;
 
+pub use machine_tracks::MachineTracks;
 pub use tracks::Tracks;
 
 use std::fs::File;

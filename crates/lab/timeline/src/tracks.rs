@@ -1,6 +1,8 @@
-//! The requests, the device, the processes, the lines of a script and the raw chip of a run as tracks of a timeline.
+//! The requests, the device, the processes, the lines of a script, the raw chip and the work of threads of a run as
+//! tracks of a timeline.
 
 use crate::device_tracks::DeviceTracks;
+use crate::work_tracks::WorkTracks;
 use crate::{Lanes, Timeline, Track};
 use block::{BioTimes, Observer};
 use device::{DeviceActivity, SECTOR_BYTES};
@@ -14,6 +16,7 @@ pub struct Tracks {
     /// Made when the first of them comes, so that a run without a block device has none.
     requests: Option<Lanes>,
     device: DeviceTracks,
+    work: WorkTracks,
     /// The counter of outstanding requests, if someone counts them.
     depth: Option<Track>,
     /// Lines of a script.
@@ -33,6 +36,7 @@ impl Tracks {
             timeline: Timeline::create(path)?,
             requests: None,
             device: DeviceTracks::default(),
+            work: WorkTracks::default(),
             depth: None,
             script: None,
             chip: None,
@@ -87,6 +91,21 @@ impl Tracks {
     /// What the dies, the channels and the write cache of a device did.
     pub fn device(&mut self, activity: &DeviceActivity) {
         self.with(|tracks| tracks.device.add(&mut tracks.timeline, activity));
+    }
+
+    /// A device is gone at `at_ns`, and another one may follow.
+    pub(crate) fn device_ends(&mut self, at_ns: u64) {
+        self.with(|tracks| tracks.device.machine_ends(&mut tracks.timeline, at_ns));
+    }
+
+    /// A task begins a piece of work, which nests in what it began before.
+    pub fn work_begins(&mut self, task: u64, name: &str, what: &'static str, at_ns: u64) {
+        self.work.begin(task, name, what, at_ns);
+    }
+
+    /// A task ends what it began last.
+    pub fn work_ends(&mut self, task: u64, at_ns: u64) {
+        self.with(|tracks| tracks.work.end(&mut tracks.timeline, task, at_ns));
     }
 
     /// What a process waited for: name, begin and end of each call, in the order of their ends.

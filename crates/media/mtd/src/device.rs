@@ -200,6 +200,11 @@ impl Mtd {
         self.operations.borrow_mut().observer = Some(observer);
     }
 
+    /// The task that runs begins a piece of work; see [`Sim::work`].
+    pub fn work(&self, what: &'static str) -> sim::Work {
+        self.sim.work(what)
+    }
+
     /// Starts a log of operations, or ends it.
     pub fn log_operations(&self, is_on: bool) {
         self.operations.borrow_mut().log = is_on.then(Vec::new);

@@ -8,3 +8,4 @@ mod random_tasks;
 mod stop;
 mod support;
 mod timers;
+mod work;

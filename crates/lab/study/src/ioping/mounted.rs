@@ -5,10 +5,11 @@ use crate::StudyError;
 use crate::flash_aging::{FlashPlan, REST_NS};
 use crate::metric::{Metric, TestRow};
 use crate::raw_host::RawHost;
+use crate::run_timeline::RunTimeline;
 use crate::workload::contract::{Identity, Measured, Plan, RunContext, StackPlan};
 use ::ioping::{FILE_PATH, Options, Place, Report, Target, Version, start_on_mount};
 use fs_api::{Errno, FileSystem};
-use mount::{BlockRequest, Driver, Machine, MountRequest, Mounted, run};
+use mount::{BlockRequest, Driver, Machine, MountRequest, Mounted, run_watched};
 use random::Stream;
 use std::rc::Rc;
 use vfs::OpenOptions;
@@ -81,7 +82,8 @@ fn run_mounted(
         ..MountRequest::default()
     };
     let own = plan.clone();
-    let outcome = run(chip, &driver, seed, |machine| async move {
+    let timeline = RunTimeline::begin(context)?;
+    let outcome = run_watched(chip, &driver, seed, timeline.watcher(), |machine| async move {
         let mounted = machine.mount(own.host.kind, &request).await;
         let mounted = mounted.map_err(|error| error.to_string())?;
         let prepared = prepare(&machine, &mounted, own.file_bytes, seed).await;
@@ -107,6 +109,7 @@ fn run_mounted(
     let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
     let done: Done = value
         .map_err(|reason: String| StudyError::Study { place: plan.flash.key.clone(), reason })?;
+    timeline.finish()?;
     // One repeat is enough to see the lines.
     let place = (context.repeat == 0).then(|| plan.place(done.bytes));
     let mut rows = rows_of(&done.reports, &plan.options, place);

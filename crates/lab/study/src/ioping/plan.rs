@@ -42,6 +42,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     summary: "ioping over a scheduler and a block device, or on a file system: [host] and `options`",
     keys: &["options", "readers", "writers", "mixed"],
     axes,
+    has_timeline: true,
     columns: &["role"],
     check,
     plan: |study, values| {
@@ -253,9 +254,5 @@ impl Plan for IopingPlan {
     fn identity(&self, _: u32) -> Option<Identity> {
         // Places are drawn by the repeat, so no run is like another.
         None
-    }
-
-    fn has_timeline(&self) -> bool {
-        true
     }
 }

@@ -38,6 +38,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     summary: "IOzone on file systems on raw NAND in simulated time: [host] and `options`",
     keys: &["options"],
     axes,
+    has_timeline: true,
     columns: &["test"],
     check,
     plan: |study, values| Ok(Box::new(plan(study, values)?)),

@@ -5,10 +5,11 @@ use crate::StudyError;
 use crate::flash_aging::{FlashPlan, REST_NS};
 use crate::metric::TestRow;
 use crate::raw_host::RawHost;
+use crate::run_timeline::RunTimeline;
 use crate::workload::contract::RunContext;
 use fs_api::Errno;
 use iozone::{Benchmark, BenchmarkError, Measurement, Options};
-use mount::{BlockRequest, Driver, Machine, MountRequest, run};
+use mount::{BlockRequest, Driver, Machine, MountRequest, run_watched};
 use random::Stream;
 use std::rc::Rc;
 use vfs::OpenOptions;
@@ -59,7 +60,8 @@ pub(super) fn run_iozone(
         block: plan.block.clone(),
         ..MountRequest::default()
     };
-    let outcome = run(chip, &driver, seed, |machine| async move {
+    let timeline = RunTimeline::begin(context)?;
+    let outcome = run_watched(chip, &driver, seed, timeline.watcher(), |machine| async move {
         let benchmark = Benchmark::start(&machine, kind, request, seed).await;
         let mut benchmark = benchmark.map_err(|error| error.to_string())?;
         let prepared = prepare(&machine, &benchmark, &options, seed).await;
@@ -74,6 +76,7 @@ pub(super) fn run_iozone(
     let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
     let done: Vec<Vec<Measurement>> = value
         .map_err(|reason: String| StudyError::Study { place: plan.flash.key.clone(), reason })?;
+    timeline.finish()?;
     let rows = (0..done[0].len()).map(|test| {
         let passes: Vec<&Measurement> = done.iter().map(|pass| &pass[test]).collect();
         test_row(host, &passes)

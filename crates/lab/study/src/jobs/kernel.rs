@@ -38,6 +38,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     summary: "processes on a disk of a real kernel in a virtual machine: [[job]]",
     keys: &[],
     axes,
+    has_timeline: false,
     columns: &[],
     check,
     plan: |study, values| {

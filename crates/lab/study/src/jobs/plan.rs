@@ -29,6 +29,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     summary: "processes over a scheduler and a block device in simulated time: [host] and [[job]]",
     keys: &[],
     axes,
+    has_timeline: true,
     columns: &[],
     check,
     plan: |study, values| Ok(Box::new(plan(study, values)?)),
@@ -112,10 +113,6 @@ impl Plan for JobsPlan {
     }
 
     fn has_pooled_tables(&self) -> bool {
-        true
-    }
-
-    fn has_timeline(&self) -> bool {
         true
     }
 }

@@ -24,6 +24,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
         "measured_writes",
     ],
     axes,
+    has_timeline: false,
     columns: COLUMNS,
     check,
     plan: plan::<HotCold>,

@@ -11,6 +11,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     summary: "single-page writes over the whole device, in order, again and again",
     keys: &["capacity_bytes", "warm_up_writes", "measured_writes"],
     axes,
+    has_timeline: false,
     columns: COLUMNS,
     check,
     plan: plan::<Sequential>,

@@ -36,6 +36,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
         "window",
     ],
     axes,
+    has_timeline: false,
     columns: &["initial"],
     check,
     plan,

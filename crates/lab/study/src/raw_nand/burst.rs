@@ -11,7 +11,7 @@ use super::ledger::{Ledger, Writer};
 use crate::StudyError;
 use crate::metric::{Metric, TestRow};
 use fs_api::Errno;
-use mount::run;
+use mount::{run, run_watched};
 use nand::{Chip, CutPoint};
 use random::Stream;
 use std::cell::RefCell;
@@ -66,29 +66,30 @@ fn cut(
     let cut_ns = CUT_FROM_NS + u64::from(numbers.below(CUT_WITHIN_MS)) * 1_000_000;
     chip.set_torn(torn(&mut numbers));
     let (own, seed, ledger) = (plan.clone(), context.seed, ledger.clone());
-    let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
-        let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
-        // The threads of the mount come to rest first.
-        machine.sim.sleep(crate::flash_aging::REST_NS).await;
-        let writer = Writer::new(&machine, &boot.mounted, ledger, own.rate_kib_per_s);
-        let stopped = Rc::new(RefCell::new(None::<Errno>));
-        let place = stopped.clone();
-        let meter = Meter::start(&machine);
-        // A task of its own, so that the cut may find it within a call.
-        machine.sim.spawn_named("application", async move {
-            *place.borrow_mut() = writer.write_on().await.err();
+    let outcome =
+        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
+            let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
+            // The threads of the mount come to rest first.
+            machine.sim.sleep(crate::flash_aging::REST_NS).await;
+            let writer = Writer::new(&machine, &boot.mounted, ledger, own.rate_kib_per_s);
+            let stopped = Rc::new(RefCell::new(None::<Errno>));
+            let place = stopped.clone();
+            let meter = Meter::start(&machine);
+            // A task of its own, so that the cut may find it within a call.
+            machine.sim.spawn_named("application", async move {
+                *place.borrow_mut() = writer.write_on().await.err();
+            });
+            machine.sim.sleep(cut_ns).await;
+            debug_assert_eq!(meter.read(&machine).0, cut_ns);
+            if let Some(errno) = *stopped.borrow() {
+                return Err(format!("the application was stopped: {errno}"));
+            }
+            // The next operation is torn; if none begins in time, the cut falls between two.
+            machine.mtd.with_chip(|chip| chip.cut_power_after(0, CutPoint::Inside));
+            machine.sim.sleep(TEAR_NS).await;
+            drop(boot);
+            Ok(())
         });
-        machine.sim.sleep(cut_ns).await;
-        debug_assert_eq!(meter.read(&machine).0, cut_ns);
-        if let Some(errno) = *stopped.borrow() {
-            return Err(format!("the application was stopped: {errno}"));
-        }
-        // The next operation is torn; if none begins in time, the cut falls between two.
-        machine.mtd.with_chip(|chip| chip.cut_power_after(0, CutPoint::Inside));
-        machine.sim.sleep(TEAR_NS).await;
-        drop(boot);
-        Ok(())
-    });
     if let Some(Err(reason)) = outcome.value {
         let reason: String = reason;
         return Err(plan.failed(reason));

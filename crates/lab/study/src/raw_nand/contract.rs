@@ -9,7 +9,7 @@ use crate::metric::TestRow;
 use crate::raw_host::RawHost;
 use file_workload::FileSet;
 use iozone::Options;
-use mount::BlockRequest;
+use mount::{BlockRequest, Watcher};
 use script::Command;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub(crate) struct Context<'a> {
     pub(crate) study_seed: u64,
     /// Seed of this repeat.
     pub(crate) seed: u64,
+    /// Who watches machines on which time passes.
+    pub(crate) watcher: Option<&'a dyn Watcher>,
 }
 
 /// How a test is carried out.
@@ -51,6 +53,8 @@ pub(crate) struct Test {
     /// File systems may stand on another block device than `mtdblock`: all is done on one machine, and
     /// no aged flash is needed.
     pub(crate) has_block_device: bool,
+    /// Time passes in it, so that it has a timeline.
+    pub(crate) takes_time: bool,
     pub(crate) carry_out: Carry,
 }
 

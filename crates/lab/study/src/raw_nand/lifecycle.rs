@@ -18,7 +18,7 @@ use crate::StudyError;
 use crate::metric::{Metric, TestRow};
 use fs_api::{Errno, PAGE_BYTES};
 use iozone::{Benchmark, BenchmarkError};
-use mount::{BlockDeviceChoice, Machine, Mounted, SharedMount, run};
+use mount::{BlockDeviceChoice, Machine, Mounted, SharedMount, run_watched};
 use nand::Chip;
 use script::{Command, ControlLine, Runner, Step};
 use std::cell::RefCell;
@@ -66,12 +66,9 @@ pub(super) fn run_lifecycle(
     let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
     let (own, seed) = (plan.clone(), context.seed);
     let outcome =
-        run(
-            chip,
-            &plan.timed_driver(),
-            seed,
-            |machine| async move { live(&machine, &own, seed).await },
-        );
+        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
+            live(&machine, &own, seed).await
+        });
     let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
     let Done { work, cut, mounted_again } = match value {
         Ok(done) => done,

@@ -10,7 +10,7 @@ use super::contract::{Context, RawNandRun};
 use crate::StudyError;
 use crate::metric::{Metric, TestRow};
 use crate::time_parts::time_parts;
-use mount::{Machine, run};
+use mount::{Machine, run, run_watched};
 use mtd::Operation;
 use nand::{Chip, Counters, CutPoint};
 use random::Stream;
@@ -100,24 +100,25 @@ fn written(
     let (own, seed) = (plan.clone(), context.seed);
     let changes = Rc::new(Cell::new(Vec::new()));
     let found = changes.clone();
-    let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
-        let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
-        machine.sim.sleep(UP_NS).await;
-        // Threads have come to rest, so that both runs number the operations alike.
-        machine.mtd.log_operations(true);
-        if let Some(at) = cut_at {
-            machine.mtd.with_chip(|chip| chip.cut_power_after(at, CutPoint::Inside));
-        }
-        let application = Application { machine: &machine, mounted: &boot.mounted };
-        // The same bytes in both runs.
-        let mut numbers = Stream::new(seed, WRITTEN);
-        let file = application.write_random(b"cut", own.written_bytes, &mut numbers).await;
-        let file = file.map_err(|errno| errno.to_string())?;
-        let synced = boot.mounted.vfs.fsync(&application.caller(), &file).await;
-        synced.map_err(|errno| errno.to_string())?;
-        found.set(changing(&machine.mtd.take_operations()));
-        Ok(())
-    });
+    let outcome =
+        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
+            let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
+            machine.sim.sleep(UP_NS).await;
+            // Threads have come to rest, so that both runs number the operations alike.
+            machine.mtd.log_operations(true);
+            if let Some(at) = cut_at {
+                machine.mtd.with_chip(|chip| chip.cut_power_after(at, CutPoint::Inside));
+            }
+            let application = Application { machine: &machine, mounted: &boot.mounted };
+            // The same bytes in both runs.
+            let mut numbers = Stream::new(seed, WRITTEN);
+            let file = application.write_random(b"cut", own.written_bytes, &mut numbers).await;
+            let file = file.map_err(|errno| errno.to_string())?;
+            let synced = boot.mounted.vfs.fsync(&application.caller(), &file).await;
+            synced.map_err(|errno| errno.to_string())?;
+            found.set(changing(&machine.mtd.take_operations()));
+            Ok(())
+        });
     if let Some(Err(reason)) = outcome.value {
         let reason: String = reason;
         return Err(plan.failed(reason));
@@ -142,26 +143,27 @@ pub(super) fn timed_mount(
     before: Vec<Metric>,
 ) -> Result<TestRow, StudyError> {
     let (own, seed) = (plan.clone(), context.seed);
-    let outcome = run(chip, &plan.timed_driver(), seed, |machine| async move {
-        let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
-        let (mount_ns, mut chip) = boot.mount;
-        let mut metrics = Vec::new();
-        let mut elapsed_ns = mount_ns;
-        if let Some((attach_ns, attach_chip)) = boot.attach {
-            // A user waits for the attach of UBI, too.
-            elapsed_ns += attach_ns;
-            chip += attach_chip;
-            metrics.push(Metric::count("attach_ns", attach_ns, "ns"));
-            let Counters { page_reads, spare_reads, .. } = attach_chip;
-            metrics.push(Metric::count("attach_page_reads", page_reads, "operations"));
-            metrics.push(Metric::count("attach_spare_reads", spare_reads, "operations"));
-            metrics.push(Metric::count("mount_only_ns", mount_ns, "ns"));
-        }
-        metrics.insert(0, Metric::count("mount_ns", elapsed_ns, "ns"));
-        metrics.extend(time_parts(&own.host, chip, elapsed_ns));
-        metrics.extend(boot.mechanism().await);
-        Ok(metrics)
-    });
+    let outcome =
+        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
+            let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
+            let (mount_ns, mut chip) = boot.mount;
+            let mut metrics = Vec::new();
+            let mut elapsed_ns = mount_ns;
+            if let Some((attach_ns, attach_chip)) = boot.attach {
+                // A user waits for the attach of UBI, too.
+                elapsed_ns += attach_ns;
+                chip += attach_chip;
+                metrics.push(Metric::count("attach_ns", attach_ns, "ns"));
+                let Counters { page_reads, spare_reads, .. } = attach_chip;
+                metrics.push(Metric::count("attach_page_reads", page_reads, "operations"));
+                metrics.push(Metric::count("attach_spare_reads", spare_reads, "operations"));
+                metrics.push(Metric::count("mount_only_ns", mount_ns, "ns"));
+            }
+            metrics.insert(0, Metric::count("mount_ns", elapsed_ns, "ns"));
+            metrics.extend(time_parts(&own.host, chip, elapsed_ns));
+            metrics.extend(boot.mechanism().await);
+            Ok(metrics)
+        });
     let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
     let mut metrics = value.map_err(|reason: String| plan.failed(reason))?;
     metrics.extend(before);

@@ -9,6 +9,7 @@ use crate::block_choice::{block_of, check_aging};
 use crate::flash_aging::FRESH;
 use crate::iozone::options_of;
 use crate::raw_host::{RawHost, check_flash_states};
+use crate::run_timeline::RunTimeline;
 use crate::setting_axes::{is_of_scheduler, scheduler_axes};
 use crate::study_file::Study;
 use crate::workload::contract::{
@@ -61,6 +62,7 @@ pub(crate) const KIND: WorkloadKind = WorkloadKind {
     summary: "tests of file systems on raw NAND, named by the axis `test`: [host] and [limits]",
     keys: &["options", "capacity_bytes", "script"],
     axes,
+    has_timeline: true,
     columns: &["phase"],
     check,
     plan: |study, values| Ok(Box::new(plan(study, values)?)),
@@ -175,13 +177,21 @@ impl Plan for RawNandRun {
             return Ok(None);
         }
         let prepared = &run.prepared.flash;
-        let context = Context { prepared, study_seed: run.study_seed, seed: run.seed() };
+        let timeline = RunTimeline::begin(run)?;
+        let (study_seed, seed, watcher) = (run.study_seed, run.seed(), timeline.watcher());
+        let context = Context { prepared, study_seed, seed, watcher };
         let tests = (self.test.carry_out)(self, &context)?;
+        timeline.finish()?;
         Ok(Some(Measured { tests, ..Measured::default() }))
     }
 
     fn identity(&self, repeat: u32) -> Option<Identity> {
         Some(self.work_key.iter().cloned().chain([repeat.to_string()]).collect())
+    }
+
+    fn why_no_timeline(&self) -> Option<String> {
+        let name = self.test.name;
+        (!self.test.takes_time).then(|| format!("nothing takes time in test `{name}`"))
     }
 
     fn stack(&self) -> Option<StackPlan<'_>> {

@@ -11,6 +11,7 @@ pub(crate) const TESTS: &[Test] = &[
         axes: &["rate_kib_per_s"],
         needs: Needs::Nothing,
         has_block_device: false,
+        takes_time: true,
         carry_out: burst::run_burst,
     },
     Test {
@@ -19,6 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
         axes: &["file_set", "operations"],
         needs: Needs::Nothing,
         has_block_device: true,
+        takes_time: true,
         carry_out: copy_delete::run_copy_delete,
     },
     Test {
@@ -27,6 +29,7 @@ pub(crate) const TESTS: &[Test] = &[
         axes: &["files"],
         needs: Needs::Nothing,
         has_block_device: false,
+        takes_time: false,
         carry_out: files::run_files,
     },
     Test {
@@ -35,6 +38,7 @@ pub(crate) const TESTS: &[Test] = &[
         axes: &["data", "file_mib"],
         needs: Needs::Options,
         has_block_device: false,
+        takes_time: true,
         carry_out: benchmark::run_benchmark,
     },
     Test {
@@ -43,6 +47,7 @@ pub(crate) const TESTS: &[Test] = &[
         axes: &[],
         needs: Needs::OptionsOrScript,
         has_block_device: true,
+        takes_time: true,
         carry_out: lifecycle::run_lifecycle,
     },
     Test {
@@ -51,6 +56,7 @@ pub(crate) const TESTS: &[Test] = &[
         axes: &[],
         needs: Needs::Nothing,
         has_block_device: false,
+        takes_time: true,
         carry_out: mounting::run_mount,
     },
     Test {
@@ -59,6 +65,7 @@ pub(crate) const TESTS: &[Test] = &[
         axes: &["written_mib"],
         needs: Needs::Nothing,
         has_block_device: false,
+        takes_time: true,
         carry_out: mounting::run_mount_after_cut,
     },
 ];

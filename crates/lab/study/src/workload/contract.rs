@@ -39,6 +39,8 @@ pub struct WorkloadKind {
     pub keys: &'static [&'static str],
     /// Axes that mean something to it.
     pub(crate) axes: fn(&Study) -> KnownAxes,
+    /// Runs can write [`RunContext::timeline_file`], but for those of which [`Plan::why_no_timeline`] says otherwise.
+    pub(crate) has_timeline: bool,
     /// Columns of the results after those of the axes: those of [`Plan::cells`], then that of
     /// [`TestRow::test`] if a run has several rows of results.
     pub(crate) columns: &'static [&'static str],
@@ -114,9 +116,9 @@ pub(crate) trait Plan: Debug + Send + Sync {
         false
     }
 
-    /// True if the run can write [`RunContext::timeline_file`].
-    fn has_timeline(&self) -> bool {
-        false
+    /// Why this run has no timeline, though others of its kind have one.
+    fn why_no_timeline(&self) -> Option<String> {
+        None
     }
 
     /// Where such runs are carried out, if that is not here.

@@ -1,0 +1,58 @@
+//! Work that tasks report: when a collector, a commit or a write-back begins and ends.
+//!
+//! Who watches hears of both as they happen. Without one a report is a look at an empty place, and neither tasks nor
+//! the clock ever see the difference.
+
+use crate::executor::Sim;
+use crate::task::TaskId;
+use std::rc::Rc;
+
+/// Hears of the work of all tasks of a simulation.
+///
+/// Pieces of work of one task nest: what begins last ends first.
+pub trait WorkWatcher {
+    /// A task begins a piece of work at `now_ns`. `task` is its number, which no live task shares, `name` its name.
+    fn begins(&self, task: u64, name: &str, what: &'static str, now_ns: u64);
+
+    /// A task ends at `now_ns` what it began last.
+    fn ends(&self, task: u64, now_ns: u64);
+}
+
+/// A piece of work under way; it ends with this value, also where the task is dropped before it is done.
+#[must_use = "the work ends when this is dropped"]
+pub struct Work(Option<(Sim, Rc<dyn WorkWatcher>, u64)>);
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Some((sim, watcher, task)) = self.0.take() {
+            watcher.ends(task, sim.now());
+        }
+    }
+}
+
+impl Sim {
+    /// Tells `watcher` of all work that begins from now on; nobody, if it is none.
+    pub fn watch_work(&self, watcher: Option<Rc<dyn WorkWatcher>>) {
+        *self.watcher().borrow_mut() = watcher;
+    }
+
+    /// The task that runs begins a piece of work, called `what` in the words of its layer.
+    pub fn work(&self, what: &'static str) -> Work {
+        let watcher = self.watcher().borrow().clone();
+        // Nobody watches, or it is done outside of all tasks, where no time passes.
+        let Some(watcher) = watcher else { return Work(None) };
+        let Some((task, name)) = self.running_task() else { return Work(None) };
+        watcher.begins(task, &name, what, self.now());
+        Work(Some((self.clone(), watcher, task)))
+    }
+}
+
+/// The number and the name of a task, if it is one.
+pub(crate) type Running = Option<(u64, String)>;
+
+impl TaskId {
+    /// True if no task runs.
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+}
