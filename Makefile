@@ -136,11 +136,12 @@ assertion-faults: ## Plant faults, and see which assertions fail; at most ten mi
 target/tools/bin/cargo-mutants:
 	cargo install --quiet --locked --root target/tools cargo-mutants@27.1.0
 
-docs: build ## Write docs/api.md, findings.md, fio.md and open-au.md from docstrings, verdicts, options and replays
+docs: build ## Write docs/api.md, findings.md, fio.md, open-au.md and slc-cache.md from docstrings, verdicts, options and runs
 	$(BIN)/python scripts/api_page.py
 	$(BIN)/python scripts/findings.py
 	$(BIN)/python scripts/fio_page.py
 	$(BIN)/python scripts/open_au.py
+	$(BIN)/python scripts/slc_cache.py
 
 # AGAINST='out/bench-before.json' compares.
 bench: build ## Measure speed against bare loops, in processor time; writes out/bench.json
