@@ -2,13 +2,14 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -280,11 +281,18 @@ def test_a_disk_is_not_served() -> None:
 
 
 @contextmanager
-def command(place: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
+def command(
+    place: Path, *options: str, before: Callable[[], None] | None = None
+) -> Iterator["subprocess.Popen[str]"]:
     words = [sys.executable, "-m", "nandlab", "serve", "--device", DEVICE, "--capacity", "16MiB"]
     words += ["--precondition", "none", "--listen", f"unix:{place}", *options]
     process = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+        preexec_fn=before,
     )
     try:
         for _ in range(600):
@@ -311,6 +319,30 @@ def test_a_signal_ends_the_command_with_a_report(
     assert "Digest of the chips: " in out
     assert errors == "nandlab: interrupted\n"
     assert not place.exists()
+
+
+@needs("qemu-io")
+def test_a_log_that_is_full_ends_the_server_before_it_answers(place: Path, tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (256 << 10, 256 << 10))
+
+    log = tmp_path / "log"
+    with command(place, "--log", str(log), "--time", "none", before=limit) as process:
+        words = ["qemu-io", "-f", "raw", uri(place)]
+        for number in range(40):
+            words += ["-c", f"write -P {number + 1} {number * 16}k 16k"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        out, errors = process.communicate(timeout=20)
+    answered = done.stdout.count("wrote 16384/16384 bytes")
+    assert 0 < answered < 40
+    assert process.returncode == 2
+    assert "the log cannot be written: File too large" in errors
+    assert "Traceback" not in errors
+    assert "Digest of the chips: " in out
+    # What was answered is in the log.
+    found = nl.serve_replay(log).answer
+    assert found["records"] >= answered
+    assert found["is_cut_short"] is True
 
 
 def test_a_signal_cuts_the_power(place: Path) -> None:

@@ -33,6 +33,7 @@ class ServedDevice:
     def __init__(self, server: "RunningServer") -> None:
         """Keep the server of the engine."""
         self._server = server
+        self._failure: str | None = None
         self.digest: str | None = None
         """Digest of what the chips hold, once the server has stopped."""
 
@@ -68,10 +69,20 @@ class ServedDevice:
         return dict(json.loads(self._server.restore()))
 
     def stop(self) -> str:
-        """End all connections and the log; returns the digest of what the chips hold."""
+        """End all connections and the log; returns the digest of what the chips hold.
+
+        Raises `NandlabError` if the log could not be written: the server stopped then.
+        """
+        digest, failure = self.end()
+        if failure is not None:
+            raise NandlabError(failure)
+        return digest
+
+    def end(self) -> tuple[str, str | None]:
+        """As `stop`; returns the digest, and why the server stopped by itself, if it did."""
         if self.digest is None:
-            self.digest = self._server.stop()
-        return self.digest
+            self.digest, self._failure = self._server.stop()
+        return self.digest, self._failure
 
     def __enter__(self) -> "ServedDevice":
         """The device itself."""
@@ -213,6 +224,8 @@ def serve_ctl(command: Command, *, control: str | Path) -> Answer:
                 f"{control}: {reason}: no server answers there; name the socket file that `nandlab "
                 "serve` printed"
             ) from None
+    if not text:
+        raise NandlabError(f"{control}: the server gave no answer; try again")
     found: dict[str, Any] = json.loads(text)
     if "error" in found:
         raise NandlabError(f"{control}: {found['error']}")

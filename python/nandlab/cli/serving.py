@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from nandlab.api import serving as api
 from nandlab.api.answer import Answer
 from nandlab.cli.action import Given, command, parse_settings
+from nandlab.errors import NandlabError
 from nandlab.present.units import estimate_text, large_size, number, percent
 from nandlab.terminal.output import counted, print_json, print_text
 from nandlab.terminal.tables import Column, print_facts, print_rows, text_column
@@ -107,21 +108,21 @@ def serve(
         allow_remote=allow_remote,
     )
     try:
-        print(_listening(served), flush=True, file=sys.stderr if json else sys.stdout)
         with _cuts_on(cut_on, served):
+            # Who reads this may send the signal at once.
+            print(_listening(served), flush=True, file=sys.stderr if json else sys.stdout)
             _wait(served)
     finally:
         # Also after Ctrl-C: a run without its report would be lost.
         status, statistics = served.status(), served.statistics()
-        digest = served.stop()
+        digest, failure = served.end()
         report = {"status": status, **statistics, "digest": digest}
         if json:
             print_json("serve", report)
         else:
             _print_report(report)
-    if status["failure"]:
-        print(f"nandlab: {status['failure']}", file=sys.stderr)
-        return 2
+    if failure:
+        raise NandlabError(failure)
     return 0
 
 

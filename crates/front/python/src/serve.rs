@@ -134,12 +134,12 @@ impl RunningServer {
         self.with(python, Server::is_stopping)
     }
 
-    /// Ends all connections; returns the digest of the chips.
-    fn stop(&self, python: Python<'_>) -> PyResult<String> {
+    /// Ends all connections; returns the digest of the chips, and what kept the server from going on.
+    fn stop(&self, python: Python<'_>) -> PyResult<(String, Option<String>)> {
         python.detach(|| {
             let mut server = self.server.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let server = server.take().ok_or_else(|| failed("the server has stopped"))?;
-            server.stop().map_err(failed)
+            Ok(server.stop())
         })
     }
 }

@@ -14,7 +14,7 @@ pub struct Account {
     pub latencies: [Latencies; 4],
     /// Bytes read and written.
     pub bytes: [u64; 2],
-    /// Requests that were refused or failed.
+    /// Requests that the device or its power failed. Requests that break a rule are refused before.
     pub failed: u64,
     /// How much later than their moment replies left, nanoseconds of the host.
     pub lateness: Latencies,
@@ -25,11 +25,11 @@ pub struct Account {
 /// [`Account`] in figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Requests answered, by kind: read, write, flush, trim.
+    /// Requests carried out, by kind: read, write, flush, trim. A power cut may keep a reply from its client.
     pub requests: [u64; 4],
     /// Bytes read and written.
     pub bytes: [u64; 2],
-    /// Requests that were refused or failed.
+    /// Requests that the device or its power failed.
     pub failed: u64,
     /// Simulated latency at p50, p99 and the longest, by kind, nanoseconds.
     pub latency_ns: [[u64; 3]; 4],

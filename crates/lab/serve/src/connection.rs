@@ -27,6 +27,17 @@ const OUTGOING_BYTES_MAX: usize = 2 * nbd::MAXIMUM_PAYLOAD_BYTES as usize;
 /// Requests that may wait for their replies; then no further one is read.
 const OUTSTANDING_MAX: usize = 1_024;
 
+/// Requests, and bytes of them, that are carried out under one lock of the core: other clients wait meanwhile.
+// More than a client of one process has outstanding, and some milliseconds of work.
+const BATCH_REQUESTS: u32 = 256;
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Sectors of a request without payload that are carried out under one lock: 8 MiB. Such a request may ask for 4 GiB.
+const SLICE_SECTORS: u32 = 16 << 10;
+
+/// Input that a client may keep when it is idle.
+const INPUT_BYTES_KEPT: usize = 4 << 20;
+
 /// What the device could not do, told to the client.
 const FAILED: &str = "The device could not carry the request out: look at the server's report.";
 
@@ -45,6 +56,14 @@ pub(crate) enum End {
     Shut,
 }
 
+/// Why a batch of requests ends early.
+enum Stop {
+    /// The client broke the protocol.
+    Ended(End),
+    /// The device or the log did not do its part.
+    Failed(Failure),
+}
+
 /// A reply that waits for its moment.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Waiting {
@@ -52,6 +71,24 @@ struct Waiting {
     /// Replies of one moment leave in the order of their requests.
     number: u64,
     bytes: Vec<u8>,
+}
+
+/// A request without payload that is carried out piece by piece.
+#[derive(Clone, Copy)]
+struct Long {
+    kind: LongKind,
+    sector: u64,
+    sectors: u32,
+    /// When the pieces that are carried out are done.
+    due_ns: u64,
+    cookie: u64,
+}
+
+#[derive(Clone, Copy)]
+enum LongKind {
+    Fetch,
+    Zero { fua: bool },
+    Discard,
 }
 
 /// A client.
@@ -71,8 +108,14 @@ pub(crate) struct Connection<'shared> {
     replies: u64,
     /// Power cuts before this connection: after another one it is dead, whatever is left in its socket.
     cuts: u64,
-    /// Requests that came were left, since too many replies wait.
+    /// Requests that came were left, since too many replies wait or others have their turn.
     has_more: bool,
+    /// A long request of which a part is carried out.
+    long: Option<Long>,
+    /// When the last bytes came, in simulated time. A wait for the core is no part of the host's delay.
+    arrived_ns: u64,
+    /// Without a clock: time has passed to here, and replies that are due by then may leave.
+    passed_ns: u64,
     /// No further request is taken.
     is_closing: bool,
 }
@@ -93,6 +136,9 @@ impl<'shared> Connection<'shared> {
             replies: 0,
             cuts,
             has_more: false,
+            long: None,
+            arrived_ns: 0,
+            passed_ns: 0,
             is_closing: false,
         }
     }
@@ -165,12 +211,17 @@ impl<'shared> Connection<'shared> {
 
     /// Takes what the socket has; false if nothing came after all.
     fn receive(&mut self) -> bool {
-        // What is left is the beginning of one request.
+        // What is left is the beginning of a request, for all whole ones were taken before.
         self.input.drain(..self.taken);
         self.taken = 0;
+        if self.input.capacity() > INPUT_BYTES_KEPT && self.missing_bytes() < INPUT_BYTES_KEPT {
+            self.input.shrink_to(RECEIVE_BYTES);
+        }
         let missing = self.missing_bytes();
         self.input.reserve(RECEIVE_BYTES.max(missing));
-        match rustix::io::read(&self.socket, rustix::buffer::spare_capacity(&mut self.input)) {
+        let read = rustix::io::read(&self.socket, rustix::buffer::spare_capacity(&mut self.input));
+        self.arrived_ns = self.shared.clock.now_ns();
+        match read {
             Ok(0) => {
                 // The client has closed its side: what it asked for is still answered.
                 self.is_closing = true;
@@ -219,53 +270,117 @@ impl<'shared> Connection<'shared> {
     fn carry_out_all(&mut self) -> Result<(), End> {
         let Some(session) = self.session else { return Ok(()) };
         let shared = self.shared;
-        let mut core = shared.core.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut core = shared.core();
         // Linux sends the requests of a dead connection again on a new one. Carried out here as well, an old write
         // could follow a newer one.
         if core.cuts() != self.cuts {
             return Err(End::Shut);
         }
+        if shared.is_stopping() {
+            return Err(End::Shut);
+        }
         // Requests that came together are seen together: the device has them all at once.
-        let at_ns = if shared.clock.is_real() { shared.clock.now_ns() } else { core.now_ns() };
+        let at_ns = if shared.clock.is_real() { self.arrived_ns } else { core.now_ns() };
         let mut done_ns = at_ns;
+        let (mut requests, begin) = (0, self.taken);
         self.has_more = false;
         let carried_out = loop {
-            if !self.reads() {
+            let is_enough = requests >= BATCH_REQUESTS || self.taken - begin >= BATCH_BYTES;
+            if is_enough || !self.reads() {
                 // A client may ask for more than the memory holds before it takes a reply.
                 self.has_more = !self.is_closing;
                 break Ok(());
             }
+            if let Some(long) = self.long.take() {
+                match self.go_on(&mut core, &session, at_ns, long) {
+                    Ok(due_ns) => done_ns = done_ns.max(due_ns),
+                    Err(failure) => break Err(Stop::Failed(failure)),
+                }
+                // One piece under one lock.
+                requests = BATCH_REQUESTS;
+                continue;
+            }
+            requests += 1;
             match self.next_request(&session) {
                 Ok(Some((request, place))) => {
                     match self.carry_out(&mut core, &session, at_ns, &request, place) {
                         Ok(due_ns) => done_ns = done_ns.max(due_ns),
-                        Err(failure) => break Err(failure),
+                        Err(failure) => break Err(Stop::Failed(failure)),
                     }
                 }
                 Ok(None) => break Ok(()),
-                Err(end) => return Err(end),
+                Err(end) => break Err(Stop::Ended(end)),
             }
         };
-        // Without a clock, the replies of a batch leave together: time jumps to the last of them.
-        let passed = if carried_out.is_ok() && !shared.clock.is_real() {
-            core.pass_time(done_ns)
-        } else {
-            Ok(())
-        };
+        // Without a clock, the replies of a batch leave together: time jumps to the last of them. Also after a mistake
+        // of the client, for what was answered before it still leaves.
+        let passed = if shared.clock.is_real() { Ok(()) } else { core.pass_time(done_ns) };
+        self.passed_ns = core.now_ns();
+        // In the log before the client knows: a server that is killed has logged whatever was answered.
+        let logged = core.sync_log();
         drop(core);
-        match carried_out.and(passed) {
-            Ok(()) => Ok(()),
-            Err(Failure::PowerLost) => {
+        let failure = match carried_out {
+            Ok(()) => logged.and(passed).err(),
+            Err(Stop::Ended(end)) => match logged.and(passed) {
+                Ok(()) => return Err(end),
+                Err(failure) => Some(failure),
+            },
+            Err(Stop::Failed(failure)) => Some(match logged {
+                Err(unlogged) => unlogged,
+                Ok(()) => failure,
+            }),
+        };
+        match failure {
+            None => Ok(()),
+            Some(Failure::PowerLost) => {
                 // Replies that were due before that moment have left.
                 let _ = self.send();
-                shared.cut();
+                shared.cut_after(self.cuts);
                 Err(End::Shut)
             }
-            Err(failure) => {
+            Some(failure) => {
+                self.waiting.clear();
+                self.output.clear();
                 shared.fail(&failure.to_string());
                 Err(End::Shut)
             }
         }
+    }
+
+    /// Carries the next piece of a long request out; returns when what was done is done.
+    fn go_on(
+        &mut self,
+        core: &mut Core,
+        session: &Session,
+        at_ns: u64,
+        long: Long,
+    ) -> Result<u64, Failure> {
+        let (sector, sectors) = (long.sector, long.sectors.min(SLICE_SECTORS));
+        let work = match long.kind {
+            LongKind::Fetch => Work::Read { sector, sectors },
+            LongKind::Zero { fua } => Work::Zero { sector, sectors, fua },
+            LongKind::Discard => Work::Discard { sector, sectors },
+        };
+        let due_ns = match core.submit(at_ns, &work) {
+            Ok(due_ns) => due_ns.max(long.due_ns),
+            Err(Failure::Device(error)) => {
+                return Ok(self.tell(session, long.cookie, at_ns, &error));
+            }
+            Err(failure) => return Err(failure),
+        };
+        if sectors < long.sectors {
+            self.long = Some(Long {
+                sector: sector + u64::from(sectors),
+                sectors: long.sectors - sectors,
+                due_ns,
+                ..long
+            });
+        } else {
+            let mut bytes = Vec::new();
+            session.success(&mut bytes, long.cookie);
+            self.queue(due_ns, bytes);
+        }
+        Ok(due_ns)
     }
 
     /// The next whole request, and where its payload lies in the input.
@@ -353,23 +468,31 @@ impl<'shared> Connection<'shared> {
                 );
                 return Ok(at_ns);
             }
-            // A read into the client's cache costs the device a read.
-            Checked::Read { .. } | Checked::Cache { .. } => Work::Read { sector, sectors },
+            Checked::Read { .. } => Work::Read { sector, sectors },
             Checked::Write { force_unit_access: fua, .. } => {
                 Work::Write { sector, bytes: &self.input[payload], fua }
             }
-            Checked::WriteZeroes { force_unit_access: fua, .. } => {
-                Work::Zero { sector, sectors, fua }
-            }
             Checked::Flush => Work::Flush,
-            Checked::Trim { .. } => Work::Discard { sector, sectors },
+            Checked::WriteZeroes { .. } | Checked::Trim { .. } | Checked::Cache { .. } => {
+                let kind = match checked {
+                    Checked::WriteZeroes { force_unit_access: fua, .. } => LongKind::Zero { fua },
+                    Checked::Trim { .. } => LongKind::Discard,
+                    // What a client wants in its cache costs the device a read.
+                    _ => LongKind::Fetch,
+                };
+                self.long = Some(Long { kind, sector, sectors, due_ns: at_ns, cookie });
+                return Ok(at_ns);
+            }
         };
         let due_ns = match core.submit(at_ns, &work) {
             Ok(due_ns) => due_ns,
             Err(Failure::Device(error)) => return Ok(self.tell(session, cookie, at_ns, &error)),
             Err(failure) => return Err(failure),
         };
-        let mut bytes = self.output.spare();
+        let mut bytes = self.output.spare(match checked {
+            Checked::Read { length, .. } => length as usize,
+            _ => 0,
+        });
         if let Checked::Read { offset, length, .. } = checked {
             session.read_header(&mut bytes, cookie, offset, length);
             let header = bytes.len();
@@ -396,7 +519,7 @@ impl<'shared> Connection<'shared> {
         due_ns: u64,
         error: &device::DeviceError,
     ) -> u64 {
-        let mut bytes = self.output.spare();
+        let mut bytes = Vec::new();
         let text = format!("{error}. {FAILED}");
         session.failure(&mut bytes, ErrorNumber::InputOutput, cookie, &text);
         self.queue(due_ns, bytes);
@@ -405,7 +528,7 @@ impl<'shared> Connection<'shared> {
 
     fn queue(&mut self, due_ns: u64, bytes: Vec<u8>) {
         self.replies += 1;
-        self.waiting_bytes += bytes.len();
+        self.waiting_bytes += bytes.capacity();
         self.waiting.push(Reverse(Waiting { due_ns, number: self.replies, bytes }));
     }
 
@@ -419,14 +542,22 @@ impl<'shared> Connection<'shared> {
         }
         let mut is_cut = false;
         if !self.waiting.is_empty() {
-            let (limit_ns, has_failed) = self.limit_ns()?;
+            let (limit_ns, has_failed) = match self.limit_ns() {
+                Ok(limit) => limit,
+                Err(failure) => {
+                    // The gate is closed by the failure, so this thread must not hold it.
+                    drop(gate);
+                    shared.fail(&failure.to_string());
+                    return Err(End::Shut);
+                }
+            };
             is_cut = has_failed;
             while let Some(Reverse(next)) = self.waiting.peek() {
                 if next.due_ns > limit_ns {
                     break;
                 }
                 let Some(Reverse(next)) = self.waiting.pop() else { break };
-                self.waiting_bytes -= next.bytes.len();
+                self.waiting_bytes -= next.bytes.capacity();
                 shared.left(next.due_ns);
                 self.output.push(next.bytes);
             }
@@ -434,32 +565,27 @@ impl<'shared> Connection<'shared> {
         let sent = self.output.write(&self.socket).map_err(|_| End::Closed);
         drop(gate);
         if is_cut {
-            shared.cut();
+            shared.cut_after(self.cuts);
             return Err(End::Shut);
         }
         sent
     }
 
     /// Up to which moment replies may leave, and whether the supply has failed by now.
-    fn limit_ns(&self) -> Result<(u64, bool), End> {
+    fn limit_ns(&self) -> Result<(u64, bool), Failure> {
         let shared = self.shared;
         let is_real = shared.clock.is_real();
         // Without a clock all replies of a batch are due.
         if !shared.is_armed() {
-            let now_ns = if is_real { shared.clock.now_ns() } else { u64::MAX };
+            let now_ns = if is_real { shared.clock.now_ns() } else { self.passed_ns };
             return Ok((now_ns, false));
         }
-        let mut core = shared.core.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut core = shared.core();
         let now_ns = if is_real { shared.clock.now_ns() } else { core.now_ns() };
         // An operation of the chips in which the supply fails may have begun since the last request.
         match core.pass_time(now_ns) {
             Ok(()) | Err(Failure::PowerLost) => {}
-            Err(failure) => {
-                let told = failure.to_string();
-                drop(core);
-                shared.fail(&told);
-                return Err(End::Shut);
-            }
+            Err(failure) => return Err(failure),
         }
         let failed_ns = core.failed_ns().filter(|at_ns| *at_ns <= now_ns);
         Ok((failed_ns.unwrap_or(now_ns), failed_ns.is_some()))

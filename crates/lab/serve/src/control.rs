@@ -13,7 +13,7 @@ use crate::socket::{Listener, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-/// How long a client of this socket may take for its line.
+/// How long a client of this socket may take for each piece of its line.
 const PATIENCE_NS: i64 = 500_000_000;
 
 /// Longest command.
@@ -40,9 +40,12 @@ fn read_line(socket: &Socket) -> Option<String> {
     while !line.contains(&b'\n') && line.len() <= COMMAND_BYTES_MAX {
         let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE_NS };
         let mut polled = [PollFd::new(socket, PollFlags::IN)];
-        if poll(&mut polled, Some(&patience)).ok()? == 0 {
-            return None;
-        }
+        match poll(&mut polled, Some(&patience)) {
+            Ok(0) => return None,
+            // A signal that the process handles.
+            Err(rustix::io::Errno::INTR) => continue,
+            told => told.ok()?,
+        };
         let mut bytes = [0; COMMAND_BYTES_MAX];
         let count = rustix::io::read(socket, &mut bytes).ok()?;
         if count == 0 {

@@ -399,7 +399,7 @@ impl Core {
         self.cuts += 1;
         (self.planned_cut_ns, self.cut_flush, self.watches_operations) = (None, None, false);
         self.power = Power::Off(outage);
-        Ok(())
+        self.sync_log()
     }
 
     /// The supply is back at `at_ns`: the layers rebuild their tables from the chips.
@@ -415,6 +415,7 @@ impl Core {
         self.now_ns = at_ns;
         let recovery = self.stored().restore_power(at_ns, None)?;
         self.power = Power::On;
+        self.sync_log()?;
         Ok(recovery)
     }
 
@@ -435,7 +436,7 @@ impl Core {
         }
     }
 
-    /// What was logged reaches the file.
+    /// What was logged reaches the file: it outlives this process, and not a power cut of the host.
     ///
     /// # Errors
     /// [`Failure::Log`].

@@ -11,7 +11,8 @@
 //! - [`Server`]: listens, and cuts and restores the power of all connections at once.
 //! - `control`: the commands of a second socket.
 //!
-//! Locks, in the order in which they are taken: the gate of replies, the core, the list of connections. A reply is
+//! Locks, in the order in which they are taken: the gate of replies, the core, then one of the small ones (the list of
+//! connections, how late replies left, why the server failed). A reply is
 //! sent under the shared gate, and a power cut takes the gate alone. So no reply leaves after the moment of a cut.
 
 mod account;

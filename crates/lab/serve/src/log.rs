@@ -60,6 +60,10 @@ pub(crate) enum Record<'bytes> {
 /// Writes a log.
 pub struct LogWriter {
     file: BufWriter<File>,
+    /// Of one record: it goes out whole or not at all, as far as the buffer behind it is concerned.
+    record: Vec<u8>,
+    /// A log that failed once takes nothing more: records after a gap would say something else.
+    has_failed: bool,
 }
 
 impl LogWriter {
@@ -73,10 +77,13 @@ impl LogWriter {
         file.write_all(MAGIC)?;
         file.write_all(&(told.len() as u32).to_le_bytes())?;
         file.write_all(&told)?;
-        Ok(Self { file })
+        // A server that is killed at once leaves a log of no records.
+        file.flush()?;
+        Ok(Self { file, record: Vec::new(), has_failed: false })
     }
 
     pub(crate) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
+        self.record.clear();
         match record {
             Record::Pass { at_ns } => self.front(PASS, *at_ns),
             Record::Cut { at_ns } => self.front(CUT, *at_ns),
@@ -86,37 +93,52 @@ impl LogWriter {
                 Work::Read { sector, sectors } => self.place(READ, *at_ns, sector, sectors),
                 Work::Discard { sector, sectors } => self.place(DISCARD, *at_ns, sector, sectors),
                 Work::Zero { sector, sectors, fua } => {
-                    self.place(if fua { ZERO_FUA } else { ZERO }, *at_ns, sector, sectors)
+                    self.place(if fua { ZERO_FUA } else { ZERO }, *at_ns, sector, sectors);
                 }
                 Work::Write { sector, bytes, fua } => {
                     let sectors = (bytes.len() as u64 / SECTOR_BYTES) as u32;
-                    self.place(if fua { WRITE_FUA } else { WRITE }, *at_ns, sector, sectors)?;
-                    self.file.write_all(bytes)
+                    self.place(if fua { WRITE_FUA } else { WRITE }, *at_ns, sector, sectors);
+                    self.record.extend_from_slice(bytes);
                 }
             },
         }
+        self.put()
     }
 
-    fn front(&mut self, kind: u8, at_ns: u64) -> io::Result<()> {
-        self.file.write_all(&[kind])?;
-        self.file.write_all(&at_ns.to_le_bytes())
+    fn front(&mut self, kind: u8, at_ns: u64) {
+        self.record.push(kind);
+        self.record.extend_from_slice(&at_ns.to_le_bytes());
     }
 
-    fn place(&mut self, kind: u8, at_ns: u64, sector: u64, sectors: u32) -> io::Result<()> {
-        self.front(kind, at_ns)?;
-        self.file.write_all(&sector.to_le_bytes())?;
-        self.file.write_all(&sectors.to_le_bytes())
+    fn place(&mut self, kind: u8, at_ns: u64, sector: u64, sectors: u32) {
+        self.front(kind, at_ns);
+        self.record.extend_from_slice(&sector.to_le_bytes());
+        self.record.extend_from_slice(&sectors.to_le_bytes());
+    }
+
+    /// Hands the record at hand to the file.
+    fn put(&mut self) -> io::Result<()> {
+        if self.has_failed {
+            return Err(io::Error::other("it failed before"));
+        }
+        let put = self.file.write_all(&self.record);
+        self.has_failed |= put.is_err();
+        put
     }
 
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        let flushed = self.file.flush();
+        self.has_failed |= flushed.is_err();
+        flushed
     }
 
     pub(crate) fn end(mut self, at_ns: u64, digest: &str) -> io::Result<()> {
         debug_assert_eq!(digest.len(), DIGEST_LETTERS, "32 bytes in hexadecimal");
-        self.front(END, at_ns)?;
-        self.file.write_all(digest.as_bytes())?;
-        self.file.flush()
+        self.record.clear();
+        self.front(END, at_ns);
+        self.record.extend_from_slice(digest.as_bytes());
+        self.put()?;
+        self.flush()
     }
 }
 
@@ -172,7 +194,7 @@ pub struct LogReport {
     pub digest: String,
     /// The digest that the log ends with; none if the server was killed.
     pub recorded_digest: Option<String>,
-    /// The last record is incomplete, as after a server was killed. It was left out.
+    /// The log has no end, as after a server was killed. A record that is incomplete was left out.
     pub is_cut_short: bool,
 }
 

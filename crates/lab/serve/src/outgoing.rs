@@ -13,7 +13,10 @@ const FULL_BYTES: usize = 64 << 10;
 
 /// Buffers that are kept to be used again. Fresh memory costs a page fault for each 4 KiB, which takes longer than
 /// to copy them.
-const SPARE_MAX: usize = 64;
+const SPARE_MAX: usize = 16;
+
+/// Largest buffer that is kept: with the number of them, what an idle client may cost.
+const SPARE_BYTES_MAX: usize = (1 << 20) + (4 << 10);
 
 /// Buffers of one call to the system; fewer than the system takes (`IOV_MAX`, 1,024).
 const SLICES_MAX: usize = 64;
@@ -24,6 +27,9 @@ pub(crate) struct Outgoing {
     buffers: VecDeque<Vec<u8>>,
     /// Bytes of the first buffer that have left.
     sent: usize,
+    /// Bytes of all buffers, where the last one counts as it was when it was looked at last.
+    counted: usize,
+    last_counted: usize,
     spare: Vec<Vec<u8>>,
 }
 
@@ -42,29 +48,40 @@ impl Outgoing {
 
     /// Bytes of all buffers.
     pub(crate) fn bytes(&self) -> usize {
-        self.buffers.iter().map(Vec::len).sum()
+        self.counted + self.buffers.back().map_or(0, Vec::len) - self.last_counted
+    }
+
+    /// Counts what was appended to the last buffer.
+    fn settle(&mut self) {
+        self.counted = self.bytes();
+        self.last_counted = self.buffers.back().map_or(0, Vec::len);
     }
 
     /// The client is gone: nothing leaves any more.
     pub(crate) fn clear(&mut self) {
         self.buffers.clear();
-        self.sent = 0;
+        (self.sent, self.counted, self.last_counted) = (0, 0, 0);
     }
 
     /// A buffer to append short replies to, behind all others.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
-        let buffer = self.spare();
-        self.buffers.push_back(buffer);
+        if self.buffers.back().is_none_or(|last| last.len() >= FULL_BYTES) {
+            self.settle();
+            self.buffers.push_back(Vec::new());
+            self.last_counted = 0;
+        }
         self.buffers.back_mut().expect("one was pushed")
     }
 
-    /// An empty buffer to write a reply in.
-    pub(crate) fn spare(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+    /// An empty buffer for a reply of so many bytes.
+    pub(crate) fn spare(&mut self, bytes: usize) -> Vec<u8> {
+        // Short replies are copied, so a large buffer would only wait with them.
+        if bytes < COPIED_BYTES_MAX { Vec::new() } else { self.spare.pop().unwrap_or_default() }
     }
 
     fn keep(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < SPARE_MAX {
+        let is_useful = (COPIED_BYTES_MAX..=SPARE_BYTES_MAX).contains(&buffer.capacity());
+        if is_useful && self.spare.len() < SPARE_MAX {
             buffer.clear();
             self.spare.push(buffer);
         }
@@ -72,13 +89,14 @@ impl Outgoing {
 
     /// A reply goes behind all others.
     pub(crate) fn push(&mut self, reply: Vec<u8>) {
-        match self.buffers.back_mut() {
-            Some(last) if reply.len() < COPIED_BYTES_MAX && last.len() < FULL_BYTES => {
-                last.extend_from_slice(&reply);
-                self.keep(reply);
-            }
-            _ => self.buffers.push_back(reply),
+        if reply.len() < COPIED_BYTES_MAX {
+            self.tail().extend_from_slice(&reply);
+            return;
         }
+        self.settle();
+        self.counted += reply.len();
+        self.last_counted = reply.len();
+        self.buffers.push_back(reply);
     }
 
     /// Writes as much as the socket takes.
@@ -103,6 +121,7 @@ impl Outgoing {
 
     /// So many bytes have left.
     fn left(&mut self, count: usize) {
+        self.settle();
         self.sent += count;
         while let Some(first) = self.buffers.front() {
             let length = first.len();
@@ -110,9 +129,37 @@ impl Outgoing {
                 break;
             }
             self.sent -= length;
+            self.counted -= length;
+            if self.buffers.len() == 1 {
+                self.last_counted = 0;
+            }
             if let Some(buffer) = self.buffers.pop_front() {
                 self.keep(buffer);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COPIED_BYTES_MAX, Outgoing};
+
+    #[test]
+    fn bytes_are_counted_however_they_came_and_left() {
+        let mut outgoing = Outgoing::new(&[0; 18]);
+        assert_eq!(outgoing.bytes(), 18);
+        outgoing.tail().extend_from_slice(&[0; 100]);
+        outgoing.push(vec![0; 7]);
+        assert_eq!((outgoing.bytes(), outgoing.buffers.len()), (125, 1));
+        outgoing.push(vec![0; COPIED_BYTES_MAX]);
+        outgoing.tail().push(0);
+        assert_eq!(outgoing.bytes(), 126 + COPIED_BYTES_MAX);
+        outgoing.left(130);
+        assert_eq!(outgoing.bytes(), 1 + COPIED_BYTES_MAX);
+        // A buffer counts until all of it has left.
+        outgoing.left(COPIED_BYTES_MAX - 5);
+        assert_eq!(outgoing.bytes(), 1 + COPIED_BYTES_MAX);
+        outgoing.left(1);
+        assert!(outgoing.is_empty() && outgoing.bytes() == 0);
     }
 }

@@ -14,15 +14,21 @@ use nbd::{Export, transmission_flag};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::num::NonZeroU64;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use thiserror::Error;
 
-/// How often threads that wait look whether the server stops, and whether the supply fails by itself.
+/// How often threads that wait look whether the server stops.
 const LOOK_NS: i64 = 20_000_000;
+
+/// How often it is looked whether the supply has failed by itself while no client asks for anything.
+const WATCH: Duration = Duration::from_millis(1);
 
 /// A moment may be met so much later without notice: the default of Linux, 50 us, is a third of a card's latency.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
@@ -146,7 +152,9 @@ pub(crate) struct Shared {
     pub(crate) exports: Arc<[Export]>,
     pub(crate) clock: Clock,
     pub(crate) gate: RwLock<Gate>,
-    pub(crate) core: Mutex<Core>,
+    /// Taken for a moment before the core: whoever waits has the next turn, and not whoever just had one.
+    turn: Mutex<()>,
+    core: Mutex<Core>,
     /// Sockets of the clients, to shut them in a power cut.
     connections: Mutex<BTreeMap<u64, Socket>>,
     punctuality: Mutex<(Latencies, u64)>,
@@ -163,6 +171,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// The core, in turn.
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        let _turn = lock(&self.turn);
+        lock(&self.core)
+    }
+
     /// True if the supply is to fail by itself.
     pub(crate) fn is_armed(&self) -> bool {
         self.is_armed.load(Ordering::Acquire)
@@ -184,9 +198,22 @@ impl Shared {
 
     /// The supply fails, now or at the moment that was planned if that has passed.
     pub(crate) fn cut(&self) {
+        self.cut_if(|_| true);
+    }
+
+    /// As [`Shared::cut`], unless it failed since a connection that saw `cuts` failures: what that one noticed is
+    /// over, and the supply may be back.
+    pub(crate) fn cut_after(&self, cuts: u64) {
+        self.cut_if(|so_far| so_far == cuts);
+    }
+
+    fn cut_if(&self, is_asked: impl FnOnce(u64) -> bool) {
         // Alone: no reply is on its way to a client while the moment is chosen.
         let mut gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        let mut core = lock(&self.core);
+        let mut core = self.core();
+        if !is_asked(core.cuts()) {
+            return;
+        }
         let now_ns = if self.clock.is_real() { self.clock.now_ns() } else { core.now_ns() };
         let told = core.cut(now_ns);
         gate.cuts = core.cuts();
@@ -203,15 +230,16 @@ impl Shared {
     /// The supply comes back: clients may connect again.
     pub(crate) fn restore(&self) -> Result<device::Recovery, Failure> {
         let mut gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        let mut core = lock(&self.core);
+        let mut core = self.core();
         let now_ns = if self.clock.is_real() { self.clock.now_ns() } else { core.now_ns() };
         let recovery = core.restore(now_ns)?;
         gate.is_open = true;
         Ok(recovery)
     }
 
-    /// The server cannot go on: nothing more is answered.
+    /// The server cannot go on: nothing more is answered. The caller must not hold the gate.
     pub(crate) fn fail(&self, reason: &str) {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner).is_open = false;
         lock(&self.failure).get_or_insert_with(|| reason.to_owned());
         self.stop();
     }
@@ -226,12 +254,15 @@ impl Shared {
     }
 
     pub(crate) fn status(&self) -> Status {
-        let mut core = lock(&self.core);
+        let mut core = self.core();
         let now_ns = if self.clock.is_real() { self.clock.now_ns() } else { core.now_ns() };
-        let (power, cuts) = (core.power().clone(), core.cuts());
         // What the device does by itself until now is part of what is told.
-        let _ = core.pass_time(now_ns);
+        let passed = core.pass_time(now_ns);
+        let (power, cuts) = (core.power().clone(), core.cuts());
         drop(core);
+        if let Err(failure @ Failure::Log(_)) = passed {
+            self.fail(&failure.to_string());
+        }
         Status {
             is_on: power == Power::On,
             outage: match &power {
@@ -248,7 +279,7 @@ impl Shared {
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        let core = lock(&self.core);
+        let core = self.core();
         let mut account: Account = core.account.clone();
         let statistics = core.device().statistics();
         let flash = core.device().flash();
@@ -290,8 +321,18 @@ pub struct Server {
     shared: Arc<Shared>,
     listening: Vec<Address>,
     metrics_address: Option<Address>,
-    sockets: Vec<PathBuf>,
     threads: Vec<JoinHandle<()>>,
+    /// Last: threads that listen have ended when the files go.
+    sockets: Vec<SocketFile>,
+}
+
+/// A socket file that is gone with its server, or with a start that failed.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 impl Server {
@@ -310,21 +351,21 @@ impl Server {
         for address in &options.listen {
             let listener = bind(address)?;
             if let Address::Unix(path) = address {
-                sockets.push(path.clone());
+                sockets.push(SocketFile(path.clone()));
             }
             listeners.push((listener.address(address), listener));
         }
         let control = match &options.control {
             Some(path) => {
                 let listener = bind(&Address::Unix(path.clone()))?;
-                sockets.push(path.clone());
+                sockets.push(SocketFile(path.clone()));
                 Some(listener)
             }
             None => None,
         };
         let metrics = options.metrics.as_ref().map(bind).transpose()?;
         if let Some(Address::Unix(path)) = &options.metrics {
-            sockets.push(path.clone());
+            sockets.push(SocketFile(path.clone()));
         }
         if let Some(path) = &options.log {
             let place = |reason: std::io::Error| ServerError::Place {
@@ -333,13 +374,18 @@ impl Server {
             };
             // A log that exists is kept: it is the only record of its run.
             let file = std::fs::File::create_new(path).map_err(place)?;
-            core.log_to(LogWriter::begin(file, &options.core).map_err(place)?);
+            let log = LogWriter::begin(file, &options.core).map_err(|reason| {
+                let _ = std::fs::remove_file(path);
+                place(reason)
+            })?;
+            core.log_to(log);
         }
         let shared = Arc::new(Shared {
             exports: exports.into(),
             clock: Clock::new(options.pace),
             gate: RwLock::new(Gate { is_open: true, cuts: 0 }),
             is_armed: AtomicBool::new(core.is_armed()),
+            turn: Mutex::new(()),
             core: Mutex::new(core),
             connections: Mutex::new(BTreeMap::new()),
             punctuality: Mutex::new((Latencies::default(), 0)),
@@ -364,11 +410,12 @@ impl Server {
             let shared = Arc::clone(&shared);
             threads.push(thread::spawn(move || metrics::serve(&shared, &listener)));
         }
-        if shared.is_armed() {
+        // Without a clock time passes with requests alone.
+        if shared.is_armed() && shared.clock.is_real() {
             let shared = Arc::clone(&shared);
             threads.push(thread::spawn(move || watch(&shared)));
         }
-        Ok(Self { shared, listening, metrics_address, sockets, threads })
+        Ok(Self { shared, listening, metrics_address, threads, sockets })
     }
 
     /// Where clients connect; a port of zero was replaced by a free one.
@@ -409,18 +456,18 @@ impl Server {
         self.shared.is_stopping()
     }
 
-    /// Ends all connections and the log; returns the digest of the chips.
-    ///
-    /// # Errors
-    /// Those of the log.
-    pub fn stop(mut self) -> Result<String, Failure> {
+    /// Ends all connections and the log; returns the digest of the chips, and what kept the server from going on.
+    pub fn stop(mut self) -> (String, Option<String>) {
         self.end();
-        let mut core = lock(&self.shared.core);
-        // A log that failed is what stopped the server: it was told, and its end cannot be written either.
-        if lock(&self.shared.failure).is_none() {
-            core.end_log()?;
+        let mut core = self.shared.core();
+        let mut failure = lock(&self.shared.failure);
+        // A log that failed is what stopped the server: its end cannot be written either.
+        if failure.is_none()
+            && let Err(unlogged) = core.end_log()
+        {
+            *failure = Some(unlogged.to_string());
         }
-        Ok(core.digest())
+        (core.digest(), failure.clone())
     }
 
     fn end(&mut self) {
@@ -429,9 +476,7 @@ impl Server {
             // A thread that panicked has told so.
             let _ = thread.join();
         }
-        for path in self.sockets.drain(..) {
-            let _ = std::fs::remove_file(path);
-        }
+        self.sockets.clear();
     }
 }
 
@@ -452,7 +497,7 @@ fn check_addresses(options: &ServerOptions) -> Result<(), ServerError> {
     if let (Some(Address::Tcp(address)), false) = (open, options.is_open) {
         return Err(ServerError::Address(format!(
             "{address} can be reached from other machines, and NBD asks for no password: use 127.0.0.1 or a \
-             socket file, or ask for it"
+             socket file, or --allow-remote"
         )));
     }
     Ok(())
@@ -463,12 +508,18 @@ fn bind(address: &Address) -> Result<Listener, ServerError> {
         Address::Unix(path) => path.display().to_string(),
         Address::Tcp(address) => address.to_string(),
     };
-    let is_left = match address {
-        // A socket file that nobody answers was left by a server that was killed.
+    let (is_left, is_file) = match address {
         Address::Unix(path) => {
-            path.exists() && std::os::unix::net::UnixStream::connect(path).is_err()
+            let is_socket =
+                std::fs::symlink_metadata(path).map(|file| file.file_type().is_socket());
+            // A socket that refuses was left by a server that was killed.
+            let refuses = || {
+                let told = std::os::unix::net::UnixStream::connect(path).map(drop);
+                told.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+            };
+            (matches!(is_socket, Ok(true)) && refuses(), matches!(is_socket, Ok(false)))
         }
-        Address::Tcp(_) => false,
+        Address::Tcp(_) => (false, false),
     };
     let bound = Listener::bind(address).and_then(|listener| {
         listener.set_nonblocking()?;
@@ -476,8 +527,9 @@ fn bind(address: &Address) -> Result<Listener, ServerError> {
     });
     bound.map_err(|error| {
         let hint = match (is_left, error.kind()) {
-            (true, _) => ": no server answers there: remove the file",
-            (false, std::io::ErrorKind::AddrInUse) => {
+            (true, _) => ": no server answers there: remove the socket",
+            _ if is_file => ": a file of that name exists: choose another path",
+            (false, ErrorKind::AddrInUse) => {
                 ": another server answers there: choose another address"
             }
             _ => "",
@@ -515,10 +567,19 @@ fn accept_all(shared: &Arc<Shared>, listener: &Listener) {
         // An interrupted wait is like one that found nothing.
         let _ = poll(&mut polled, Some(&look));
         clients.retain(|_, thread| !thread.is_finished());
-        let Ok(socket) = listener.accept() else { continue };
+        let socket = match listener.accept() {
+            Ok(socket) => socket,
+            Err(error) => {
+                // Without a free descriptor the client stays in the queue, and waiting for it would not wait.
+                if error.kind() != ErrorKind::WouldBlock {
+                    thread::sleep(Duration::from_nanos(LOOK_NS as u64));
+                }
+                continue;
+            }
+        };
         // A device without power answers nobody.
         let gate = shared.gate.read().unwrap_or_else(PoisonError::into_inner);
-        if !gate.is_open || clients.len() >= CONNECTIONS_MAX {
+        if !gate.is_open || lock(&shared.connections).len() >= CONNECTIONS_MAX {
             socket.shut();
             continue;
         }
@@ -538,6 +599,7 @@ fn begin(shared: &Arc<Shared>, socket: Socket, cuts: u64) -> Option<(u64, JoinHa
     let copy = socket.try_clone().ok()?;
     let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
     lock(&shared.connections).insert(number, copy);
+    let begun = Arc::clone(shared);
     let shared = Arc::clone(shared);
     let thread = thread::Builder::new().name(format!("client {number}")).spawn(move || {
         // Without it, moments are met up to 50 us late; with less right the default stays.
@@ -550,22 +612,30 @@ fn begin(shared: &Arc<Shared>, socket: Socket, cuts: u64) -> Option<(u64, JoinHa
             socket.shut();
         }
     });
-    Some((number, thread.ok()?))
+    if let Ok(thread) = thread {
+        return Some((number, thread));
+    }
+    // No thread can be started: the client is told by the end of its connection.
+    if let Some(socket) = lock(&begun.connections).remove(&number) {
+        socket.shut();
+    }
+    None
 }
 
 /// Looks whether the supply fails by itself while no client asks for anything.
 fn watch(shared: &Shared) {
     while !shared.is_stopping() && shared.is_armed() {
-        if shared.clock.is_real() {
-            let now_ns = shared.clock.now_ns();
-            let mut core = lock(&shared.core);
-            let _ = core.pass_time(now_ns);
-            let has_failed = core.failed_ns().is_some_and(|at_ns| at_ns <= now_ns);
-            drop(core);
-            if has_failed {
-                shared.cut();
-            }
+        let now_ns = shared.clock.now_ns();
+        let mut core = shared.core();
+        let passed = core.pass_time(now_ns);
+        let has_failed = core.failed_ns().is_some_and(|at_ns| at_ns <= now_ns);
+        let cuts = core.cuts();
+        drop(core);
+        if let Err(failure @ Failure::Log(_)) = passed {
+            shared.fail(&failure.to_string());
+        } else if has_failed {
+            shared.cut_after(cuts);
         }
-        thread::sleep(std::time::Duration::from_nanos(LOOK_NS as u64 / 20));
+        thread::sleep(WATCH);
     }
 }

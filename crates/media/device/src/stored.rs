@@ -248,6 +248,7 @@ impl StoredDevice for FlashDevice {
         );
         if let Some(stored) = &mut self.stored {
             // The same buffer for every write: memory that is new costs more than the copy.
+            stored.incoming.clear();
             stored.incoming.extend_from_slice(bytes);
         }
         let done = self.submit(now_ns, command);

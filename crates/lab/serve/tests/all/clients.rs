@@ -31,7 +31,7 @@ fn what_was_written_is_read_through_every_connection() {
         assert_eq!(other.ask(Command::Cache, 0, 4_096), Some(Answer::Done(Vec::new())));
         let totals = server.statistics().totals;
         assert_eq!((totals.requests[1], totals.requests[0]), (2, 4));
-        server.stop().expect("it ends");
+        assert_eq!(server.stop().1, None);
     }
 }
 
@@ -153,7 +153,11 @@ fn a_place_that_is_taken_or_open_to_all_is_refused() {
     drop(server);
     let left = std::os::unix::net::UnixListener::bind(folder.path("s")).expect("a socket");
     drop(left);
-    assert!(told(&again).contains("no server answers there: remove the file"), "{}", told(&again));
+    assert!(
+        told(&again).contains("no server answers there: remove the socket"),
+        "{}",
+        told(&again)
+    );
     let open = ServerOptions {
         listen: vec!["tcp:0.0.0.0:0".parse().expect("an address")],
         ..options(&folder, device(), Pace::None)
@@ -167,8 +171,84 @@ fn a_place_that_is_taken_or_open_to_all_is_refused() {
         ..open
     };
     assert!(told(&twice).contains("two exports are named `a`"), "{}", told(&twice));
+    // A file of somebody's is not called a socket that was left.
+    std::fs::write(folder.path("t"), "kept").expect("room");
+    let file = ServerOptions {
+        listen: vec![Address::Unix(folder.path("t"))],
+        ..options(&folder, device(), Pace::None)
+    };
+    assert!(told(&file).contains("a file of that name exists"), "{}", told(&file));
+    assert_eq!(std::fs::read(folder.path("t")).expect("a file"), b"kept");
+    std::fs::remove_file(folder.path("t")).expect("it is there");
     std::fs::write(folder.path("log"), "kept").expect("room");
     let logged = ServerOptions { log: Some(folder.path("log")), exports: Vec::new(), ..twice };
     assert!(told(&logged).contains("log: File exists"), "{}", told(&logged));
     assert_eq!(std::fs::read(folder.path("log")).expect("a file"), b"kept");
+    // A start that fails leaves no socket behind.
+    assert!(!folder.path("t").exists());
+}
+
+/// What was answered before a mistake of the client is as durable as ever.
+#[test]
+fn a_write_that_was_answered_before_nonsense_survives_a_cut() {
+    let folder = Folder::new();
+    let server = served(&folder, Pace::None);
+    for number in 1..6_u8 {
+        let mut client = Client::connect(socket(&server)).expect("an answer");
+        let mut bytes = Vec::new();
+        nbd::client::write(&mut bytes, 7, 0, &[number; 512], true);
+        bytes.extend_from_slice(&[0xff; 28]);
+        client.stream.write_all(&bytes).expect("sent");
+        assert_eq!(client.reply(), Some((7, Answer::Done(Vec::new()))));
+        assert_eq!(client.reply(), None);
+        server.cut();
+        server.restore().expect("it can be built anew");
+        let mut client = Client::connect(socket(&server)).expect("an answer");
+        assert_eq!(client.read(0, 512), Some(vec![number; 512]));
+    }
+    assert_eq!(server.status().broken, 5);
+}
+
+/// A request of gigabytes is carried out in pieces, between which others have their turn.
+#[test]
+fn a_long_request_does_not_keep_others_waiting() {
+    let folder = Folder::new();
+    let device = spec("emmc-5.1-64gb", 2 << 30, &[]);
+    let server = start(&options(&folder, core(device, None), Pace::None));
+    let [mut long, mut short] =
+        [1, 2].map(|_| Client::connect(socket(&server)).expect("an answer"));
+    short.put(0, &[1; 512], true).expect("written");
+    let cookie = long.send(Command::WriteZeroes, 0, 0, 2 << 30, &[]).expect("sent");
+    let mut reads = 0;
+    // The whole takes hundreds of pieces, so some reads come between.
+    while short.read(0, 512).is_some_and(|bytes| bytes != [1; 512]) && reads < 5 {
+        reads += 1;
+    }
+    for _ in 0..20 {
+        short.read(4_096, 512).expect("read");
+    }
+    assert!(server.statistics().totals.requests[1] < 250, "the zeros were written at once");
+    assert_eq!(long.reply(), Some((cookie, Answer::Done(Vec::new()))));
+    assert_eq!(short.read(0, 512), Some(vec![0; 512]));
+}
+
+/// A client that asks and takes no reply costs little memory and no time of others.
+#[test]
+fn a_client_that_takes_no_replies_is_not_read_from() {
+    let folder = Folder::new();
+    let server = served(&folder, Pace::None);
+    let mut greedy = Client::connect(socket(&server)).expect("an answer");
+    greedy.stream.set_nonblocking(true).expect("a socket");
+    let mut sent = 0;
+    while greedy.send(Command::Read, 0, 0, 1 << 20, &[]).is_some() && sent < 100_000 {
+        sent += 1;
+    }
+    assert!(sent < 100_000, "requests without end were taken");
+    let mut other = Client::connect(socket(&server)).expect("an answer");
+    for _ in 0..100 {
+        other.read(0, 512).expect("read");
+    }
+    // 64 MiB of replies and a buffer of requests.
+    let read = server.statistics().totals.bytes[0];
+    assert!(read < 200 << 20, "{read} bytes were read for a client that takes none");
 }

@@ -35,7 +35,9 @@ fn run(options: &ServerOptions) -> String {
         server.cut();
         server.restore().expect("it can be built anew");
     }
-    server.stop().expect("a log")
+    let (digest, failure) = server.stop();
+    assert_eq!(failure, None);
+    digest
 }
 
 fn replayed(path: &Path) -> LogReport {
@@ -90,6 +92,23 @@ fn a_log_of_a_server_that_was_killed_is_carried_out_as_far_as_it_goes() {
         assert!(report.is_cut_short && report.recorded_digest.is_none(), "{missing}");
         assert!(report.records <= records, "{missing}");
     }
+}
+
+/// What was answered is in the file by then: a killed server loses none of it.
+#[test]
+fn a_log_has_what_was_answered() {
+    let folder = Folder::new();
+    let options = logged(&folder, "log", Pace::None, None);
+    let path = options.log.clone().expect("a log");
+    let server = start(&options);
+    assert_eq!(replayed(&path).records, 0);
+    let mut client = Client::connect(socket(&server)).expect("an answer");
+    for number in 1..20_u64 {
+        client.put(number * 512, &[3; 512], number % 2 == 0).expect("written");
+        assert_eq!(replayed(&path).records, number);
+    }
+    server.cut();
+    assert_eq!(replayed(&path).cuts, 1);
 }
 
 #[test]
