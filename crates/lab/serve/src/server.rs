@@ -368,6 +368,7 @@ impl Server {
             sockets.push(SocketFile(path.clone()));
         }
         if let Some(path) = &options.log {
+            check_part(options)?;
             let place = |reason: std::io::Error| ServerError::Place {
                 place: path.display().to_string(),
                 reason: reason.to_string(),
@@ -483,6 +484,17 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// A log names the part: one that is a file could be another one when the log is carried out.
+fn check_part(options: &ServerOptions) -> Result<(), ServerError> {
+    match &options.core.device.flash {
+        Some(flash) if nand::find_part(&flash.part).is_none() => Err(ServerError::Device(format!(
+            "--log cannot keep the part of the file {}: use a part of `nandlab list parts`, or leave --log out",
+            flash.part
+        ))),
+        _ => Ok(()),
     }
 }
 
