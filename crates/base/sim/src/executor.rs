@@ -2,7 +2,7 @@
 
 use crate::task::{JoinHandle, Name, TaskId, Tasks, make_task};
 use crate::timer::{Sleep, Timers};
-use crate::work::{Running, WorkWatcher};
+use crate::work_watcher::{Running, WorkWatcher};
 use process::Process;
 use random::Stream;
 use std::borrow::Cow;

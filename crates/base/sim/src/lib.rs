@@ -54,6 +54,7 @@ mod timer;
 mod wait_list;
 mod wait_queue;
 mod work;
+mod work_watcher;
 
 pub use completion::Completion;
 pub use cpus::Cpus;
@@ -64,4 +65,5 @@ pub use semaphore::{Permit, Semaphore};
 pub use task::JoinHandle;
 pub use timer::{Fired, Sleep, Timer};
 pub use wait_queue::{Wait, WaitQueue};
-pub use work::{Work, WorkWatcher};
+pub use work::Work;
+pub use work_watcher::WorkWatcher;

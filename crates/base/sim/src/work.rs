@@ -5,18 +5,8 @@
 
 use crate::executor::Sim;
 use crate::task::TaskId;
+use crate::work_watcher::WorkWatcher;
 use std::rc::Rc;
-
-/// Hears of the work of all tasks of a simulation.
-///
-/// Pieces of work of one task nest: what begins last ends first.
-pub trait WorkWatcher {
-    /// A task begins a piece of work at `now_ns`. `task` is its number, which no live task shares, `name` its name.
-    fn begins(&self, task: u64, name: &str, what: &'static str, now_ns: u64);
-
-    /// A task ends at `now_ns` what it began last.
-    fn ends(&self, task: u64, now_ns: u64);
-}
 
 /// A piece of work under way; it ends with this value, also where the task is dropped before it is done.
 #[must_use = "the work ends when this is dropped"]
@@ -46,9 +36,6 @@ impl Sim {
         Work(Some((self.clone(), watcher, task)))
     }
 }
-
-/// The number and the name of a task, if it is one.
-pub(crate) type Running = Option<(u64, String)>;
 
 impl TaskId {
     /// True if no task runs.

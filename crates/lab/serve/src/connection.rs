@@ -5,7 +5,7 @@
 
 use crate::core::{Core, Failure, SECTOR_BYTES, Work};
 use crate::outgoing::Outgoing;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::socket::Socket;
 use nbd::{
     Checked, ErrorNumber, Extent, Handshake, Request, Session, StatusLimit, Step, extent_flag,

@@ -8,7 +8,7 @@
 //! | `stats` | nothing | requests, latencies and what the device did |
 //! | `stop` | ends the server | the status |
 
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::socket::{Listener, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};

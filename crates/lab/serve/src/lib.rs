@@ -16,6 +16,7 @@
 //! sent under the shared gate, and a power cut takes the gate alone. So no reply leaves after the moment of a cut.
 
 mod account;
+mod clients;
 mod clock;
 mod connection;
 mod control;
@@ -24,6 +25,7 @@ mod log;
 mod metrics;
 mod outgoing;
 mod server;
+mod shared;
 mod socket;
 
 pub use account::{Account, Totals};
@@ -31,4 +33,5 @@ pub use clock::{Clock, Pace};
 pub use core::{Core, CoreOptions, CutAfter, Failure, Power, Work};
 pub use log::{LogError, LogReport, LogWriter, replay_log};
 pub use server::{Server, ServerError, ServerOptions};
+pub use shared::{OutageTold, Statistics, Status};
 pub use socket::Address;

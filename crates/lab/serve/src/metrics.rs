@@ -3,7 +3,7 @@
 //! Source of the form: "Exposition formats", text format 0.0.4, of the documentation of Prometheus. Every request gets
 //! the same answer: there is one page.
 
-use crate::server::{Shared, Statistics, Status};
+use crate::shared::{Shared, Statistics, Status};
 use crate::socket::{Listener, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::Write as _;
