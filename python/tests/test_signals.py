@@ -19,6 +19,9 @@ from command_table import commands
 from long_commands import LONG, NANDLAB, Long, command_line
 from signalled import PATIENCE_S, Blow, End, slowness, stopped
 
+from nandlab.cli import heedful
+from nandlab.interruption import Interrupted
+
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
 IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
@@ -106,6 +109,26 @@ def _leaves_nothing_half(end: End, number: signal.Signals, folder: Path, shown: 
         assert all(name.startswith("nandlab-results-") for name in kept), f"{kept} {shown}"
     for out in target.glob("out*"):
         assert _is_whole(out), shown
+
+
+def test_a_signal_while_a_class_is_made_is_one_all_the_same() -> None:
+    """Python 3.11 wraps what `__set_name__` raises in a RuntimeError."""
+
+    class Raises:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise Interrupted(signal.SIGTERM)
+
+    def work() -> int:
+        type("Made", (), {"field": Raises()})
+        return 0
+
+    assert heedful(work, is_process=False) == 143
+
+    def fails() -> int:
+        raise RuntimeError("a defect")
+
+    with pytest.raises(RuntimeError, match="a defect"):
+        heedful(fails, is_process=False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -50,7 +50,7 @@ def test_the_cells_of_named_devices_are_on_record_and_near(engine_is_built: None
     record = json.loads(named_devices.RECORD.read_text(encoding="utf-8"))
     devices = named_devices.devices()
     assert set(record) == {device["name"] for device in devices}
-    assert len(devices) == 6
+    assert len(devices) == 7
     for device in devices:
         here = named_devices.measure(device)
         assert here == record[device["name"]], device["name"]

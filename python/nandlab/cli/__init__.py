@@ -48,7 +48,12 @@ def heedful(work: Callable[[], int], *, is_process: bool) -> int:
             # Its memory goes back as a whole: nothing need be looked for in it.
             gc.freeze()
         return code
-    except KeyboardInterrupt as reason:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # Python 3.11 wraps what is raised while a class is made (`__set_name__`), and a module that
+        # is loaded makes many.
+        reason = error.__cause__ if isinstance(error, RuntimeError) else error
+        if not isinstance(reason, KeyboardInterrupt):
+            raise
         # A second signal is ignored by now; standard error may be closed.
         with suppress(OSError):
             print("nandlab: interrupted", file=sys.stderr)
