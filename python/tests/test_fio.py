@@ -376,7 +376,7 @@ def test_a_device_may_be_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     # The report names the file as it was given.
     assert own.answer["conditions"]["device"] == "slow.toml"
     (tmp_path / "bad.toml").write_text(text.replace("channels", "chanels"), encoding="utf-8")
-    with pytest.raises(NandlabError, match=r"bad\.toml.*did you mean `channels`"):
+    with pytest.raises(NandlabError, match=r"(?s)bad\.toml.*did you mean `channels`"):
         nl.fio(path, device="bad.toml")
     with pytest.raises(NandlabError, match=r"nosuch\.toml"):
         nl.fio(path, device="nosuch.toml")
