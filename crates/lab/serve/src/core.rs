@@ -167,6 +167,7 @@ impl Core {
                 format!("device {} while it is filled: {error}", options.device.name)
             })?;
         }
+        // After it was filled: what fills a device has no bytes, and would be kept page by page.
         let Some(stored) = device.stored() else {
             return Err(format!(
                 "device {} stores no bytes: choose one with flash",
@@ -274,6 +275,7 @@ impl Core {
         if self.planned_cut_ns.is_some_and(|cut_ns| cut_ns <= at_ns) {
             return Err(Failure::PowerLost);
         }
+        // Before it is carried out: a change of the chips that is not in the log would make all later ones differ.
         self.note(&Record::Work { at_ns, work: *work })?;
         self.now_ns = at_ns;
         let done = self.carry_out(at_ns, work);
@@ -284,6 +286,7 @@ impl Core {
                 self.account.answered(kind, done_ns - at_ns, bytes);
                 if *work == Work::Flush {
                     self.flushes += 1;
+                    // The reply leaves at that very moment: whatever it promised has to outlive the cut.
                     if self.cut_flush == Some(self.flushes) {
                         self.planned_cut_ns = Some(done_ns);
                     }
@@ -310,6 +313,7 @@ impl Core {
                 self.in_commands(at_ns, Operation::Write, sector, sectors, fua, None)
             }
             Work::Discard { sector, sectors } => {
+                // One command, however long: it moves no data, and hosts send it so.
                 let command = Command::discard(sector, sectors);
                 Ok(self.stored().submit(at_ns, &command)?.done_ns)
             }
@@ -328,6 +332,7 @@ impl Core {
         bytes: Option<&[u8]>,
     ) -> Result<u64, Failure> {
         let mut done_ns = at_ns;
+        // All at one moment, as the block layer queues the pieces of a long request (`blk_bio_segment_split`).
         for first in (0..sectors).step_by(COMMAND_SECTORS_MAX as usize) {
             let count = COMMAND_SECTORS_MAX.min(sectors - first);
             let command =
@@ -389,6 +394,7 @@ impl Core {
         let planned = self.cut_ns().unwrap_or(u64::MAX);
         // The device follows its commands: it cannot fail before the last one, unless that was known.
         let at_ns = at_ns.max(self.now_ns).min(planned);
+        // With the moment that was chosen: a second run has no clock to choose one.
         self.note(&Record::Cut { at_ns })?;
         self.now_ns = self.now_ns.max(at_ns);
         let outage = match self.stored().outage().cloned() {
@@ -413,6 +419,7 @@ impl Core {
         let at_ns = at_ns.max(self.now_ns);
         self.note(&Record::Restore { at_ns })?;
         self.now_ns = at_ns;
+        // A cut within the rebuild is for the tests of the engine: no client could see a difference.
         let recovery = self.stored().restore_power(at_ns, None)?;
         self.power = Power::On;
         self.sync_log()?;
@@ -429,6 +436,7 @@ impl Core {
     /// # Errors
     /// [`Failure::Log`].
     pub fn end_log(&mut self) -> Result<(), Failure> {
+        // As of the last call, so that a log that is carried out again ends with the same one.
         let digest = self.digest();
         match self.log.take() {
             Some(log) => log.end(self.now_ns, &digest).map_err(Failure::Log),

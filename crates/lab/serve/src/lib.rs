@@ -9,7 +9,7 @@
 //! - `connection`: one client. A thread each, which reads requests, hands them to the core and sends each reply when
 //!   it is due.
 //! - [`Server`]: listens, and cuts and restores the power of all connections at once.
-//! - `control`: the commands of a second socket.
+//! - `control`, `metrics`: what a second and a third socket answer; `questions` is their loop.
 //!
 //! Locks, in the order in which they are taken: the gate of replies, the core, then one of the small ones (the list of
 //! connections, how late replies left, why the server failed). A reply is
@@ -24,6 +24,7 @@ mod core;
 mod log;
 mod metrics;
 mod outgoing;
+mod questions;
 mod server;
 mod shared;
 mod socket;

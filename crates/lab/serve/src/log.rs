@@ -219,6 +219,7 @@ pub fn replay_log(path: &Path) -> Result<(Core, LogReport), LogError> {
         is_cut_short: false,
     };
     loop {
+        // Ctrl-C: nothing is left half-done, since the device is in memory.
         cancellation::check();
         match carry_out_next(&mut input, &mut core, &mut report) {
             Ok(true) => report.records += 1,
@@ -295,6 +296,7 @@ fn carry_out_next(
         return Ok(false);
     }
     let at_ns = read_u64(input)?;
+    // The same calls in the same order: a request that failed is one of them, for it may have changed the device.
     let told = match kind[0] {
         PASS => core.pass_time(at_ns),
         CUT => core.cut(at_ns),

@@ -3,61 +3,27 @@
 //! Source of the form: "Exposition formats", text format 0.0.4, of the documentation of Prometheus. Every request gets
 //! the same answer: there is one page.
 
-use crate::shared::{Shared, Statistics, Status};
-use crate::socket::{Listener, Socket};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::questions::Questions;
+use crate::shared::{Statistics, Status};
 use std::fmt::Write as _;
 
-/// How long a client may take for its request.
-const PATIENCE_NS: i64 = 500_000_000;
-
-/// Most of a request that is read: all of it is ignored.
-const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// The head of a request ends with an empty line. What it asks for is not looked at.
+pub(crate) const PAGES: Questions = Questions {
+    bytes_max: 8 << 10,
+    is_whole: |head| head.windows(4).any(|four| four == b"\r\n\r\n"),
+    answer: |shared, _| {
+        let page = page(&shared.status(), &shared.statistics());
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n",
+            page.len()
+        );
+        (head + &page).into_bytes()
+    },
+};
 
 const KINDS: [&str; 4] = ["read", "write", "flush", "trim"];
 const QUANTILES: [&str; 3] = ["0.5", "0.99", "1"];
-
-/// Answers until the server stops.
-pub(crate) fn serve(shared: &Shared, listener: &Listener) {
-    while !shared.is_stopping() {
-        let look = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-        let mut polled = [PollFd::new(listener, PollFlags::IN)];
-        let _ = poll(&mut polled, Some(&look));
-        let Ok(socket) = listener.accept() else { continue };
-        if has_asked(&socket) {
-            let page = page(&shared.status(), &shared.statistics());
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-                 Content-Length: {}\r\nConnection: close\r\n\r\n{page}",
-                page.len()
-            );
-            // A page is smaller than the buffer of a socket, so one call takes it.
-            let _ = rustix::io::write(&socket, answer.as_bytes());
-        }
-        socket.shut();
-    }
-}
-
-/// Reads up to the empty line that ends the head of a request.
-fn has_asked(socket: &Socket) -> bool {
-    let mut head = Vec::new();
-    while head.len() < REQUEST_BYTES_MAX {
-        let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE_NS };
-        let mut polled = [PollFd::new(socket, PollFlags::IN)];
-        if !poll(&mut polled, Some(&patience)).is_ok_and(|ready| ready > 0) {
-            return false;
-        }
-        let mut bytes = [0; 1_024];
-        match rustix::io::read(socket, &mut bytes) {
-            Ok(count) if count > 0 => head.extend_from_slice(&bytes[..count]),
-            _ => return false,
-        }
-        if head.windows(4).any(|four| four == b"\r\n\r\n") {
-            return true;
-        }
-    }
-    false
-}
 
 /// A metric with its samples.
 fn metric(page: &mut String, name: &str, kind: &str, help: &str, samples: &[(String, f64)]) {

@@ -110,7 +110,9 @@ impl Outgoing {
             let slices: Vec<IoSlice<'_>> =
                 first.chain(others).take(SLICES_MAX).map(IoSlice::new).collect();
             match rustix::io::writev(socket, &slices) {
+                // The socket took a part: the rest goes with the next call.
                 Ok(count) => self.left(count),
+                // Full: the client has to take something first, and `poll` tells when it has.
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),

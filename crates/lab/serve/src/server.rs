@@ -2,10 +2,10 @@
 
 use crate::clients::{accept_all, watch};
 use crate::clock::{Clock, Pace};
-use crate::control;
+use crate::control::COMMANDS;
 use crate::core::{Core, CoreOptions, Failure, SECTOR_BYTES};
 use crate::log::LogWriter;
-use crate::metrics;
+use crate::metrics::PAGES;
 use crate::shared::{Gate, Shared, Statistics, Status, lock};
 use crate::socket::{Address, Listener};
 use jobs::Latencies;
@@ -13,7 +13,7 @@ use nbd::{Export, transmission_flag};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
@@ -88,43 +88,16 @@ impl Server {
     /// [`ServerError`].
     pub fn start(options: &ServerOptions) -> Result<Self, ServerError> {
         check_addresses(options)?;
-        let mut core = Core::new(&options.core).map_err(ServerError::Device)?;
-        let exports = exports(&core, options);
-        nbd::check_exports(&exports)?;
-        // Sockets first: an address in use must not cost the log of the run that uses it.
-        let mut sockets = Vec::new();
-        let mut listeners = Vec::new();
-        for address in &options.listen {
-            let listener = bind(address)?;
-            if let Address::Unix(path) = address {
-                sockets.push(SocketFile(path.clone()));
-            }
-            listeners.push((listener.address(address), listener));
-        }
-        let control = match &options.control {
-            Some(path) => {
-                let listener = bind(&Address::Unix(path.clone()))?;
-                sockets.push(SocketFile(path.clone()));
-                Some(listener)
-            }
-            None => None,
-        };
-        let metrics = options.metrics.as_ref().map(bind).transpose()?;
-        if let Some(Address::Unix(path)) = &options.metrics {
-            sockets.push(SocketFile(path.clone()));
-        }
-        if let Some(path) = &options.log {
-            check_part(options)?;
-            let place = |reason: std::io::Error| ServerError::Place {
-                place: path.display().to_string(),
-                reason: reason.to_string(),
-            };
-            // A log that exists is kept: it is the only record of its run.
-            let file = std::fs::File::create_new(path).map_err(place)?;
-            let log = LogWriter::begin(file, &options.core).map_err(|reason| {
+        // A large device takes seconds to fill, so an address in use and a log that cannot be are told before.
+        let Sockets { listeners, control, metrics, files } = Sockets::open(options)?;
+        let log = options.log.as_deref().map(|path| begin_log(path, options)).transpose()?;
+        let (mut core, exports) = make(options).inspect_err(|_| {
+            // A log of no run would be in the way of the next try.
+            if let Some(path) = &options.log {
                 let _ = std::fs::remove_file(path);
-                place(reason)
-            })?;
+            }
+        })?;
+        if let Some(log) = log {
             core.log_to(log);
         }
         let shared = Arc::new(Shared {
@@ -141,6 +114,7 @@ impl Server {
             is_stopping: AtomicBool::new(false),
             failure: Mutex::new(None),
         });
+        // From here on nothing fails: threads that were started would outlive an error.
         let mut threads = Vec::new();
         let listening = listeners.iter().map(|(address, _)| address.clone()).collect();
         for (_, listener) in listeners {
@@ -149,20 +123,19 @@ impl Server {
         }
         if let Some(listener) = control {
             let shared = Arc::clone(&shared);
-            threads.push(thread::spawn(move || control::serve(&shared, &listener)));
+            threads.push(thread::spawn(move || COMMANDS.answer_all(&shared, &listener)));
         }
-        let metrics_address =
-            options.metrics.as_ref().zip(metrics.as_ref()).map(|(asked, at)| at.address(asked));
-        if let Some(listener) = metrics {
+        let metrics_address = metrics.as_ref().map(|(address, _)| address.clone());
+        if let Some((_, listener)) = metrics {
             let shared = Arc::clone(&shared);
-            threads.push(thread::spawn(move || metrics::serve(&shared, &listener)));
+            threads.push(thread::spawn(move || PAGES.answer_all(&shared, &listener)));
         }
         // Without a clock time passes with requests alone.
         if shared.is_armed() && shared.clock.is_real() {
             let shared = Arc::clone(&shared);
             threads.push(thread::spawn(move || watch(&shared)));
         }
-        Ok(Self { shared, listening, metrics_address, threads, sockets })
+        Ok(Self { shared, listening, metrics_address, threads, sockets: files })
     }
 
     /// Where clients connect; a port of zero was replaced by a free one.
@@ -231,6 +204,57 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// What a server listens at.
+struct Sockets {
+    listeners: Vec<(Address, Listener)>,
+    control: Option<Listener>,
+    metrics: Option<(Address, Listener)>,
+    files: Vec<SocketFile>,
+}
+
+impl Sockets {
+    /// Opens all; those that were opened are closed, and their files gone, if one cannot be.
+    fn open(options: &ServerOptions) -> Result<Self, ServerError> {
+        let mut files = Vec::new();
+        let mut open = |address: &Address| -> Result<(Address, Listener), ServerError> {
+            let listener = bind(address)?;
+            if let Address::Unix(path) = address {
+                files.push(SocketFile(path.clone()));
+            }
+            Ok((listener.address(address), listener))
+        };
+        let listeners = options.listen.iter().map(&mut open).collect::<Result<_, _>>()?;
+        let control = options.control.clone().map(Address::Unix);
+        let control = control.as_ref().map(&mut open).transpose()?.map(|(_, listener)| listener);
+        let metrics = options.metrics.as_ref().map(&mut open).transpose()?;
+        Ok(Self { listeners, control, metrics, files })
+    }
+}
+
+/// The device, and what is offered of it.
+fn make(options: &ServerOptions) -> Result<(Core, Vec<Export>), ServerError> {
+    let core = Core::new(&options.core).map_err(ServerError::Device)?;
+    let exports = exports(&core, options);
+    nbd::check_exports(&exports)?;
+    Ok((core, exports))
+}
+
+/// Begins the log of a run.
+fn begin_log(path: &Path, options: &ServerOptions) -> Result<LogWriter, ServerError> {
+    check_part(options)?;
+    let place = |reason: std::io::Error| ServerError::Place {
+        place: path.display().to_string(),
+        reason: reason.to_string(),
+    };
+    // A log that exists is kept: it is the only record of its run.
+    let file = std::fs::File::create_new(path).map_err(place)?;
+    LogWriter::begin(file, &options.core).map_err(|reason| {
+        // It holds no run, and would be in the way of the next try.
+        let _ = std::fs::remove_file(path);
+        place(reason)
+    })
 }
 
 /// A log names the part: one that is a file could be another one when the log is carried out.

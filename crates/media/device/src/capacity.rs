@@ -44,9 +44,11 @@ impl DeviceSpec {
         };
         let blocks = u64::from(flash.blocks.unwrap_or(part.geometry.blocks));
         let slc = &mut self.slc;
+        // Static blocks of the SLC cache are counted with the die and hold no data of the layer.
         let layer_blocks = blocks.saturating_sub(u64::from(slc.blocks_per_die));
         slc.blocks_per_die = shrunk(u64::from(slc.blocks_per_die)) as u32;
         slc.dynamic_blocks_per_die = shrunk(u64::from(slc.dynamic_blocks_per_die)) as u32;
+        // Layers keep blocks open or free whatever the size: a share of few blocks would be none.
         let spare = (SPARE_BLOCKS + u64::from(self.cleaning.free_target_blocks)) * planes;
         let least = shrunk(layer_blocks) + if capacity_bytes < whole_bytes { spare } else { 0 };
         flash.blocks = Some((least.min(layer_blocks) + u64::from(slc.blocks_per_die)) as u32);

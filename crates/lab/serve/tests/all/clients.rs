@@ -184,7 +184,15 @@ fn a_place_that_is_taken_or_open_to_all_is_refused() {
     let logged = ServerOptions { log: Some(folder.path("log")), exports: Vec::new(), ..twice };
     assert!(told(&logged).contains("log: File exists"), "{}", told(&logged));
     assert_eq!(std::fs::read(folder.path("log")).expect("a file"), b"kept");
-    // A start that fails leaves no socket behind.
+    // A start that fails leaves neither a socket nor a log behind.
+    let fails = ServerOptions {
+        log: Some(folder.path("new")),
+        exports: vec!["a".into(), "a".into()],
+        listen: vec![Address::Unix(folder.path("t"))],
+        ..options(&folder, device(), Pace::None)
+    };
+    assert!(told(&fails).contains("two exports"), "{}", told(&fails));
+    assert!(!folder.path("new").exists());
     assert!(!folder.path("t").exists());
 }
 

@@ -50,6 +50,7 @@ impl Dies {
     pub(crate) fn run_bkops(&mut self, die: usize, from_ns: u64) -> Result<u64, FtlError> {
         let kind = ActivityKind::BackgroundCleaning;
         let mut end_ns = self.all[die].busy_until_ns.max(from_ns);
+        // First the cache, whose pages need free blocks of the layer; then the layer makes them free again.
         while self.all[die].slc.as_ref().is_some_and(|slc| slc.holds_pages()) {
             end_ns = self.fold_step(die, end_ns, kind)?;
         }
