@@ -22,7 +22,7 @@ pub(crate) struct Core {
     kernel_threads: Cell<u32>,
     tasks: RefCell<Tasks>,
     pub(crate) timers: RefCell<Timers>,
-    /// Who hears of the work of tasks.
+    /// What is told of the work of tasks.
     watcher: RefCell<Option<Rc<dyn WorkWatcher>>>,
 }
 

@@ -1,6 +1,6 @@
 //! Work that tasks report: when a collector, a commit or a write-back begins and ends.
 //!
-//! Who watches hears of both as they happen. Without one a report is a look at an empty place, and neither tasks nor
+//! A watcher is told of both as they happen. Without one a report is a look at an empty place, and neither tasks nor
 //! the clock ever see the difference.
 
 use crate::executor::Sim;

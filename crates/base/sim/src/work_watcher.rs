@@ -1,6 +1,6 @@
-//! Who hears of the work of tasks.
+//! What is told of the work of tasks.
 
-/// Hears of the work of all tasks of a simulation.
+/// Is told of the work of all tasks of a simulation.
 ///
 /// Pieces of work of one task nest: what begins last ends first.
 pub trait WorkWatcher {

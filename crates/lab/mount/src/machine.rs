@@ -101,7 +101,7 @@ pub struct Machine {
     pub(crate) attached: Rc<RefCell<Option<Rc<ubi::Ubi>>>>,
     /// The block device, since it was first opened, and what was asked for then.
     block: Rc<RefCell<Option<(BlockRequest, BlockPath)>>>,
-    /// Who hears of a block device that is opened.
+    /// What is told of a block device that is opened.
     block_watcher: Rc<RefCell<Option<BlockWatcher>>>,
     /// What libraries in the application's place remember over an unmount, by their types.
     remembered: Rc<RefCell<BTreeMap<TypeId, Rc<dyn Any>>>>,
