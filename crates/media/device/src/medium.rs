@@ -11,6 +11,7 @@
 //! answer; where one does, the page is [`Content::Gone`] and reads fail.
 
 mod follower;
+mod saved;
 
 use crate::cut_watch::CutWatch;
 use crate::slc::Slc;

@@ -10,7 +10,9 @@ use crate::die::Dies;
 use crate::flash::{FlashDevice, Piece};
 use crate::medium::{Medium, TornOperation};
 use crate::timeline::Moment;
-use crate::{BlockDevice, Command, Completion, DeviceError, Operation, SECTOR_BYTES};
+use crate::{
+    BlockDevice, Command, Completion, DeviceError, LoadError, Operation, SECTOR_BYTES, SavedPart,
+};
 use std::ops::Range;
 
 /// The operation of a chip in which the supply is to fail.
@@ -114,6 +116,36 @@ pub trait StoredDevice: BlockDevice {
 
     /// What the last cut took, if the device is without power.
     fn outage(&self) -> Option<&Outage>;
+
+    /// The host takes the supply away in order, from `now_ns` on: the cache goes to the medium, every operation that is
+    /// begun comes to its end, none is torn. A cut of [`StoredDevice::cut_at`] does not come any more. Returns when
+    /// the device is without power, nanoseconds.
+    ///
+    /// # Errors
+    /// As [`BlockDevice::submit`] of a flush; [`DeviceError::PowerLost`] if there is no power.
+    fn shut_down(&mut self, now_ns: u64) -> Result<u64, DeviceError>;
+
+    /// Hands over what the device holds, part by part, for [`StoredDevice::load`].
+    ///
+    /// # Errors
+    /// What `each` gives.
+    ///
+    /// # Panics
+    /// In debug builds if the device has power: what is under way is no part of what it holds.
+    fn save(
+        &self,
+        each: &mut dyn FnMut(&SavedPart<'_>) -> std::io::Result<()>,
+    ) -> std::io::Result<()>;
+
+    /// Begins to store bytes, without power since `at_ns`: a new device that is about to hold what another one held.
+    /// After the last [`StoredDevice::load`], [`StoredDevice::restore_power`] makes it go on.
+    fn begin_without_power(&mut self, at_ns: u64);
+
+    /// Takes over a part of what a device of the same description held.
+    ///
+    /// # Errors
+    /// [`LoadError`]; what the device holds is of no use then.
+    fn load(&mut self, part: SavedPart<'_>) -> Result<(), LoadError>;
 
     /// A digest of what the medium holds as of the last command: pages, wear and bytes. 32 bytes in hexadecimal.
     fn medium_digest(&self) -> String;
@@ -385,6 +417,57 @@ impl StoredDevice for FlashDevice {
 
     fn outage(&self) -> Option<&Outage> {
         self.stored.as_ref()?.outage.as_ref()
+    }
+
+    fn shut_down(&mut self, now_ns: u64) -> Result<u64, DeviceError> {
+        self.dies.cut_watch = CutWatch::default();
+        let flushed_ns = self.submit(now_ns, &Command::flush())?.done_ns;
+        // Cleaning may go on behind the flush. What is begun ends, and nothing more begins: idle time does not pass.
+        self.let_time_pass(flushed_ns);
+        let media = self.dies.all.iter().filter_map(|die| die.medium.as_ref());
+        let end_ns =
+            media.filter_map(|medium| medium.busy_until_ns()).fold(flushed_ns, u64::max);
+        self.fail(end_ns);
+        let outage = self.outage();
+        debug_assert!(
+            outage.is_none_or(|outage| outage.torn.is_empty() && outage.lost_cached_sectors == 0),
+            "a supply that is taken away in order takes nothing: {outage:?}"
+        );
+        Ok(end_ns)
+    }
+
+    fn save(
+        &self,
+        each: &mut dyn FnMut(&SavedPart<'_>) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        debug_assert!(self.is_without_power(), "a device is saved without power");
+        for (number, die) in (0..).zip(&self.dies.all) {
+            if let Some(medium) = &die.medium {
+                medium.save(number, each)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_without_power(&mut self, at_ns: u64) {
+        self.store_bytes();
+        let outage = Some(Outage { at_ns, ..Outage::default() });
+        self.stored = Some(Stored { outage, followed_ns: at_ns, ..Stored::default() });
+    }
+
+    fn load(&mut self, part: SavedPart<'_>) -> Result<(), LoadError> {
+        let die = match &part {
+            SavedPart::Die(saved) => saved.die,
+            SavedPart::Page(page) => page.die,
+        };
+        let place = self.dies.all.get_mut(die as usize);
+        let Some(medium) = place.and_then(|die| die.medium.as_mut()) else {
+            return Err(LoadError::Part { die, what: "parts of this die" });
+        };
+        match part {
+            SavedPart::Die(saved) => medium.load_die(*saved),
+            SavedPart::Page(page) => medium.load_page(&page),
+        }
     }
 
     fn medium_digest(&self) -> String {

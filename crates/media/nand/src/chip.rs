@@ -11,6 +11,7 @@ mod changes;
 mod pages;
 mod reads;
 mod runs;
+mod state;
 mod together;
 mod watched;
 
@@ -24,6 +25,7 @@ use bytes::PageBytes;
 pub use changes::{MediumChange, Unit};
 use pages::PageStates;
 use rustc_hash::FxHashSet;
+pub use state::{ChipState, StateError};
 use std::num::NonZeroU8;
 use std::ops::Range;
 use watched::Cut;

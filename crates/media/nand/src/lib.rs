@@ -23,7 +23,8 @@ mod word_line;
 
 pub use ::random;
 pub use chip::{
-    Chip, ChipOperation, CutPoint, LowerPages, MediumChange, PageAddress, Storage, Torn, Unit,
+    Chip, ChipOperation, ChipState, CutPoint, LowerPages, MediumChange, PageAddress, StateError,
+    Storage, Torn, Unit,
 };
 pub use counters::{Cost, Counters};
 pub use error::NandError;

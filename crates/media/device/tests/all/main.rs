@@ -9,5 +9,6 @@ mod parts;
 mod power;
 mod queues;
 mod reads;
+mod saved;
 mod slc;
 mod support;

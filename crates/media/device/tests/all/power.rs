@@ -17,16 +17,16 @@ const CUTS: u32 = 240;
 
 /// A write, or a discard, of a sector.
 #[derive(Clone, Copy)]
-struct Write {
+pub(crate) struct Write {
     /// 0 is a discard.
-    number: u64,
+    pub(crate) number: u64,
     done_ns: u64,
     is_durable: bool,
 }
 
 /// A mistake of a device, made between it and the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     /// The cache takes writes with force unit access like any other.
     FuaIsIgnored,
     /// A flush is answered as soon as it is taken up.
@@ -34,13 +34,13 @@ enum Fault {
 }
 
 /// What the host knows of each sector, and the device.
-struct Host {
-    device: FlashDevice,
-    fault: Option<Fault>,
-    sectors: u64,
-    written: BTreeMap<u64, Vec<Write>>,
-    last_number: u64,
-    now_ns: u64,
+pub(crate) struct Host {
+    pub(crate) device: FlashDevice,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) sectors: u64,
+    pub(crate) written: BTreeMap<u64, Vec<Write>>,
+    pub(crate) last_number: u64,
+    pub(crate) now_ns: u64,
     /// When the commands outstanding are done.
     outstanding: Vec<u64>,
     flushes: Vec<(u64, u64)>,
@@ -56,7 +56,7 @@ fn bytes_of(number: u64, sector: u64) -> [u8; SECTOR] {
 }
 
 impl Host {
-    fn new(mut device: FlashDevice, sectors: u64) -> Self {
+    pub(crate) fn new(mut device: FlashDevice, sectors: u64) -> Self {
         device.store_bytes();
         Self {
             device,
@@ -81,7 +81,7 @@ impl Host {
     }
 
     /// A write, a read, a flush or a discard drawn at random; the read is checked. False if the supply failed.
-    fn step(&mut self, draw: &mut Stream) -> Result<bool, String> {
+    pub(crate) fn step(&mut self, draw: &mut Stream) -> Result<bool, String> {
         self.wait();
         // Sometimes the device is idle for long.
         self.now_ns +=
@@ -146,7 +146,7 @@ impl Host {
     }
 
     /// The number of the write that a sector holds.
-    fn found(&self, sector: u64) -> Result<u64, String> {
+    pub(crate) fn found(&self, sector: u64) -> Result<u64, String> {
         let mut bytes = [0; SECTOR];
         let read = self.device.read_bytes(sector, &mut bytes);
         read.map_err(|error| format!("sector {sector}: {error}"))?;
@@ -158,7 +158,7 @@ impl Host {
     }
 
     /// Without a cut a sector holds its last write.
-    fn check_read(&self, sector: u64) -> Result<(), String> {
+    pub(crate) fn check_read(&self, sector: u64) -> Result<(), String> {
         let last = self.written.get(&sector).and_then(|writes| writes.last());
         let expected = last.map_or(0, |write| write.number);
         let found = self.found(sector)?;
@@ -170,7 +170,7 @@ impl Host {
     }
 
     /// The supply fails soon, at the latest when it is due.
-    fn cut(&mut self, draw: &mut Stream) -> Result<u64, String> {
+    pub(crate) fn cut(&mut self, draw: &mut Stream) -> Result<u64, String> {
         let at_ns = self.now_ns + u64::from(draw.below(3_000_000));
         let at_ns = self.device.cut_ns().map_or(at_ns, |cut_ns| cut_ns.min(at_ns));
         let outage = self.device.cut_power(at_ns).map_err(|error| format!("cut: {error}"))?;
@@ -179,7 +179,7 @@ impl Host {
 
     /// After a cut at `at_ns` each sector holds what it may; the host goes on from what it finds. Counts the
     /// sectors that hold another write than their last.
-    fn check_all(&mut self, at_ns: u64) -> Result<u64, String> {
+    pub(crate) fn check_all(&mut self, at_ns: u64) -> Result<u64, String> {
         let (mut older, mut kept) = (0, BTreeMap::new());
         for (sector, writes) in &self.written {
             let is_durable = |write: &Write| {
@@ -223,7 +223,7 @@ impl Host {
 }
 
 /// Cuts of one device, and how many sectors they set back.
-fn storm(host: &mut Host, seed: u64, cuts: u32) -> Result<u64, String> {
+pub(crate) fn storm(host: &mut Host, seed: u64, cuts: u32) -> Result<u64, String> {
     let mut draw = Stream::new(seed, "power cuts of devices");
     let mut older = 0;
     for cut in 0..cuts {
@@ -265,7 +265,7 @@ fn storm(host: &mut Host, seed: u64, cuts: u32) -> Result<u64, String> {
 }
 
 /// A small device of a layer, and a host that works on a part of it.
-fn host(ftl: &str, dies: &str, changes: &[(&str, &str)]) -> Host {
+pub(crate) fn host(ftl: &str, dies: &str, changes: &[(&str, &str)]) -> Host {
     let common = [
         ("flash.ftl", ftl),
         ("flash.capacity_bytes", "1048576"),
@@ -277,13 +277,13 @@ fn host(ftl: &str, dies: &str, changes: &[(&str, &str)]) -> Host {
     Host::new(device(&small(&all), 160), 1_200)
 }
 
-const CACHE: (&str, &str) = ("cache.bytes", "65536");
+pub(crate) const CACHE: (&str, &str) = ("cache.bytes", "65536");
 const PARTS: (&str, &str) = ("flash.mapping_unit_bytes", "1024");
 /// Where parts of a page are mapped, copies cross the channel.
 const NO_COPY_BACK: (&str, &str) = ("flash.copy_back", "false");
 const AHEAD: (&str, &str) = ("cleaning.steps_per_program", "2");
 /// Twelve blocks of each die, six of them only while the layer has them free, hold one bit a cell.
-const SLC_BYPASS: &[(&str, &str)] = &[
+pub(crate) const SLC_BYPASS: &[(&str, &str)] = &[
     CACHE,
     ("slc.read_ns", "25000"),
     ("slc.program_ns", "200000"),
@@ -292,14 +292,14 @@ const SLC_BYPASS: &[(&str, &str)] = &[
     ("slc.dynamic_blocks_per_die", "12"),
     ("slc.fold_idle_ns", "3000000"),
 ];
-const SLC_FOLD: &[(&str, &str)] = &[
+pub(crate) const SLC_FOLD: &[(&str, &str)] = &[
     ("slc.read_ns", "25000"),
     ("slc.program_ns", "200000"),
     ("slc.erase_ns", "2000000"),
     ("slc.blocks_per_die", "6"),
     ("slc.when_full", "fold"),
 ];
-const SLC_PARTS: &[(&str, &str)] = &[
+pub(crate) const SLC_PARTS: &[(&str, &str)] = &[
     CACHE,
     NO_COPY_BACK,
     PARTS,
@@ -322,7 +322,7 @@ const MANUAL: &[(&str, &str)] = &[
     ("cleaning.free_target_blocks", "8"),
     ("cleaning.manual_bkops", "true"),
 ];
-const BACKGROUND: (&str, &str) = ("cleaning.background", "true");
+pub(crate) const BACKGROUND: (&str, &str) = ("cleaning.background", "true");
 
 /// Each layer, with and without a cache, on one die and on several, whole pages and parts of them.
 #[test]

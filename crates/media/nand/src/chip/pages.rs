@@ -10,6 +10,7 @@
 use super::SPARE_PROGRAM;
 use crate::tag::LOST_MASK;
 use crate::{PageAddress, Role, Tag};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Length of a block that is listed; no run is as long.
@@ -19,7 +20,7 @@ const LISTED: u16 = u16::MAX;
 pub(super) const WHOLE_PROGRAM: u8 = 1 + SPARE_PROGRAM;
 
 /// A block, as far as its pages are alike.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Block {
     /// Of a run the sequence number of its first page, lower half; of a listed block its place among the lists.
     first: u32,
@@ -30,7 +31,7 @@ struct Block {
 }
 
 /// A page of a listed block, without its logical page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Listed {
     sequence_low: u32,
     meta: u16,
@@ -43,7 +44,7 @@ impl Listed {
 }
 
 /// Programs and tags of all pages of a chip.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct PageStates {
     pages_per_block: u32,
     /// Logical pages of the tags, inverted.
@@ -69,6 +70,28 @@ impl PageStates {
             free_lists: Vec::new(),
             was_lost: false,
         }
+    }
+
+    /// True if this can be the state of so many blocks: what comes from a file need not be.
+    pub(super) fn is_of(&self, blocks: u32, pages_per_block: u32) -> bool {
+        let (count, pages) = (blocks as usize, pages_per_block as usize);
+        if self.pages_per_block != pages_per_block
+            || self.blocks.len() != count
+            || self.inverted_lpn.len() != count * pages
+            || !self.lists.len().is_multiple_of(pages.max(1))
+        {
+            return false;
+        }
+        // Each list has one owner: two blocks with the same one would change each other.
+        let mut is_owned = vec![false; self.lists.len() / pages.max(1)];
+        let mut own = |list: u32| {
+            is_owned.get_mut(list as usize).is_some_and(|owned| !std::mem::replace(owned, true))
+        };
+        self.free_lists.iter().all(|list| own(*list))
+            && self.blocks.iter().all(|block| match block.pages {
+                LISTED => own(block.first),
+                run => u32::from(run) <= pages_per_block,
+            })
     }
 
     /// Bytes of all of it.
