@@ -1,20 +1,17 @@
 """`nandlab serve`: a simulated device under real NBD clients, and under power cuts."""
 
 import json
-import os
 import resource
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import DEVICE, MIB, command, needs, noise, ran, served, uri
 
 import nandlab as nl
 from nandlab.cli import main
@@ -23,50 +20,11 @@ from nandlab.errors import NandlabError
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
-DEVICE = "emmc-5.1-64gb"
-MIB = 1 << 20
-
-
-def needs(program: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(
-        shutil.which(program) is None, reason=f"{program} is not installed (make system-packages)"
-    )
-
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A socket file: its path must be short."""
     return tmp_path / "s"
-
-
-@contextmanager
-def served(place: Path, **options: Any) -> Iterator[nl.ServedDevice]:
-    given: dict[str, Any] = {"capacity": "64MiB", "precondition": "none", "time": "none"}
-    with nl.serve(DEVICE, listen=f"unix:{place}", **(given | options)) as device:
-        yield device
-
-
-def uri(place: Path, export: str = "") -> str:
-    return f"nbd+unix:///{export}?socket={place}"
-
-
-def ran(*words: object, folder: Path | None = None) -> str:
-    done = subprocess.run(
-        [str(word) for word in words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=folder,
-    )
-    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def noise(size: int) -> bytes:
-    import random
-
-    return random.Random(size).randbytes(size)
 
 
 @needs("nbdinfo")
@@ -278,31 +236,6 @@ def test_bad_addresses_are_refused(listen: Any, told: str) -> None:
 def test_a_disk_is_not_served() -> None:
     with pytest.raises(NandlabError, match="stores no bytes: choose one with flash"):
         nl.serve("disk-7200", listen="tcp:127.0.0.1:0", precondition="none")
-
-
-@contextmanager
-def command(
-    place: Path, *options: str, before: Callable[[], None] | None = None
-) -> Iterator["subprocess.Popen[str]"]:
-    words = [sys.executable, "-m", "nandlab", "serve", "--device", DEVICE, "--capacity", "16MiB"]
-    words += ["--precondition", "none", "--listen", f"unix:{place}", *options]
-    process = subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ,
-        preexec_fn=before,
-    )
-    try:
-        for _ in range(600):
-            if place.exists() or process.poll() is not None:
-                break
-            time.sleep(0.05)
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

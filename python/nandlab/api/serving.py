@@ -99,7 +99,7 @@ class ServedDevice:
 
 
 def serve(
-    device: str | Path,
+    device: str | Path | None = None,
     *,
     listen: str | Sequence[str],
     ftl: str | None = None,
@@ -113,14 +113,17 @@ def serve(
     control: str | Path | None = None,
     metrics: str | None = None,
     log: str | Path | None = None,
+    image: str | Path | None = None,
     allow_remote: bool = False,
 ) -> ServedDevice:
     """Offer a device that stores bytes to NBD clients, such as QEMU, nbdcopy, fio or Linux.
 
-    Raises `NandlabError` for an option that is wrong, an address in use or a log that exists.
+    Raises `NandlabError` for an option that is wrong, an address in use, a log that exists or an
+    image of another device.
 
     Args:
         device: Use this device (see `nandlab list devices`), or the device of this .toml file.
+            Without it: the device of the image.
         listen: Listen at these addresses: unix:PATH or tcp:ADDRESS:PORT.
         ftl: Use this translation layer instead of the device's own.
         settings: Replace these keys of the device.
@@ -137,6 +140,7 @@ def serve(
         metrics: Show the state at this address (tcp:ADDRESS:PORT or unix:PATH) over HTTP, in the
             text format of Prometheus.
         log: Record every request and power cut in this file.
+        image: Keep the device in this file from one server to the next: bytes, tables and wear.
         allow_remote: Listen at addresses that other machines reach.
 
     """
@@ -147,7 +151,7 @@ def serve(
         files = [one.removeprefix("unix:") for one in addresses if one.startswith("unix:")]
         control = f"{files[0]}.ctl" if files and files[0] else None
     arguments = {
-        "device": str(device),
+        "device": None if device is None else str(device),
         "changes": {key: setting_text(one) for key, one in (settings or {}).items()},
         "ftl": ftl,
         "capacity_bytes": _size(capacity),
@@ -161,6 +165,7 @@ def serve(
         "real_factor": _real_factor(time),
         "is_open": allow_remote,
         "log": None if log is None else str(log),
+        "image": None if image is None else str(image),
     }
     return ServedDevice(engine.start_server(arguments))
 

@@ -26,8 +26,8 @@ _POINTS = ("p50_ns", "p99_ns", "max_ns")
 
 def serve(
     *,
-    device: str,
     listen: Annotated[list[str], Parameter(negative=())],
+    device: str | None = None,
     ftl: str | None = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
     capacity: str | None = None,
@@ -40,6 +40,7 @@ def serve(
     control: Path | None = None,
     metrics: str | None = None,
     log: Path | None = None,
+    image: Path | None = None,
     allow_remote: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -51,10 +52,11 @@ def serve(
 
     Parameters
     ----------
-    device
-        Use this device (see `nandlab list devices`), or the device of this .toml file.
     listen
         Listen at this address: unix:PATH or tcp:ADDRESS:PORT. Repeat it for more.
+    device
+        Use this device (see `nandlab list devices`), or the device of this .toml file. Without it:
+        the device of --image.
     ftl
         Use this translation layer instead of the device's own.
     settings
@@ -82,6 +84,8 @@ def serve(
         of Prometheus.
     log
         Record every request and power cut in this file, for `nandlab serve-replay`.
+    image
+        Keep the device in this file from one server to the next: bytes, tables and wear.
     allow_remote
         Listen at addresses that other machines reach. NBD asks for no password.
     json
@@ -90,7 +94,7 @@ def serve(
     """
     if allow_remote:
         print("nandlab: whoever reaches the address can read and write the device", file=sys.stderr)
-    _tell(f"making {device} ({precondition}) ...")
+    _tell(_making(device, precondition, image))
     served = api.serve(
         device,
         listen=listen,
@@ -105,6 +109,7 @@ def serve(
         control=control,
         metrics=metrics,
         log=log,
+        image=image,
         allow_remote=allow_remote,
     )
     try:
@@ -121,9 +126,16 @@ def serve(
             print_json("serve", report)
         else:
             _print_report(report)
-    if failure:
-        raise NandlabError(failure)
+        if failure:
+            # Also after a signal: whoever sent it believes that all is kept.
+            raise NandlabError(failure)
     return 0
+
+
+def _making(device: str | None, precondition: str, image: Path | None) -> str:
+    if image is not None and image.exists():
+        return f"opening {image} ..."
+    return f"making {device} ({precondition}) ..."
 
 
 def _tell(text: str) -> None:

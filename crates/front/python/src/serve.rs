@@ -13,7 +13,8 @@ use std::path::PathBuf;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    device: String,
+    /// Without: the device of the image.
+    device: Option<String>,
     changes: BTreeMap<String, String>,
     ftl: Option<String>,
     capacity_bytes: Option<u64>,
@@ -28,6 +29,7 @@ struct Arguments {
     real_factor: Option<u32>,
     is_open: bool,
     log: Option<PathBuf>,
+    image: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -45,11 +47,28 @@ impl Arguments {
             pace: self.real_factor.map_or(Pace::None, Pace::Real),
             is_open: self.is_open,
             log: self.log,
+            image: self.image,
+        })
+    }
+
+    fn device_of_image(&self) -> PyResult<device::DeviceSpec> {
+        let Some(path) = &self.image else {
+            return Err(failed("--device is missing: name a device of `nandlab list devices`"));
+        };
+        let options = serve::image_options(path).map_err(failed)?;
+        options.map(|options| options.device).ok_or_else(|| {
+            failed(format!(
+                "{} does not exist: name the --device that a new image is to hold",
+                path.display()
+            ))
         })
     }
 
     fn core(&self) -> PyResult<CoreOptions> {
-        let mut device = device::find_or_load(&self.device).map_err(failed)?;
+        let mut device = match &self.device {
+            Some(name) => device::find_or_load(name).map_err(failed)?,
+            None => self.device_of_image()?,
+        };
         for (key, value) in &self.changes {
             device.set(key, value).map_err(failed)?;
         }

@@ -98,7 +98,7 @@ pub(crate) fn watch(shared: &Shared) {
         let has_failed = core.failed_ns().is_some_and(|at_ns| at_ns <= now_ns);
         let cuts = core.cuts();
         drop(core);
-        if let Err(failure @ Failure::Log(_)) = passed {
+        if let Err(failure @ Failure::File { .. }) = passed {
             shared.fail(&failure.to_string());
         } else if has_failed {
             shared.cut_after(cuts);

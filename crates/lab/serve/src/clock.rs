@@ -19,13 +19,15 @@ pub enum Pace {
 #[derive(Clone, Debug)]
 pub struct Clock {
     begin: Instant,
+    /// Simulated time at the beginning, nanoseconds.
+    begin_ns: u64,
     pace: Pace,
 }
 
 impl Clock {
-    /// A clock whose simulated time is zero now.
-    pub fn new(pace: Pace) -> Self {
-        Self { begin: Instant::now(), pace }
+    /// A clock whose simulated time is `begin_ns` now.
+    pub fn new(pace: Pace, begin_ns: u64) -> Self {
+        Self { begin: Instant::now(), begin_ns, pace }
     }
 
     /// True if replies wait for their moment.
@@ -36,7 +38,7 @@ impl Clock {
     /// The simulated time of this moment, nanoseconds; zero if time only jumps.
     pub fn now_ns(&self) -> u64 {
         match self.pace {
-            Pace::Real(factor) => self.host_ns() / u64::from(factor.max(1)),
+            Pace::Real(factor) => self.begin_ns + self.host_ns() / u64::from(factor.max(1)),
             Pace::None => 0,
         }
     }
@@ -47,12 +49,16 @@ impl Clock {
         self.begin.elapsed().as_nanos() as u64
     }
 
+    /// The host's clock at a simulated time.
+    fn host_due_ns(&self, at_ns: u64, factor: u32) -> u64 {
+        at_ns.saturating_sub(self.begin_ns).saturating_mul(u64::from(factor.max(1)))
+    }
+
     /// How long the host waits until a simulated time; nothing if that has passed.
     pub fn until(&self, at_ns: u64) -> Duration {
         match self.pace {
             Pace::Real(factor) => {
-                let due_ns = at_ns.saturating_mul(u64::from(factor.max(1)));
-                Duration::from_nanos(due_ns.saturating_sub(self.host_ns()))
+                Duration::from_nanos(self.host_due_ns(at_ns, factor).saturating_sub(self.host_ns()))
             }
             Pace::None => Duration::ZERO,
         }
@@ -61,9 +67,7 @@ impl Clock {
     /// How much later than its simulated time this moment is, nanoseconds of the host.
     pub fn lateness_ns(&self, due_ns: u64) -> u64 {
         match self.pace {
-            Pace::Real(factor) => {
-                self.host_ns().saturating_sub(due_ns.saturating_mul(u64::from(factor.max(1))))
-            }
+            Pace::Real(factor) => self.host_ns().saturating_sub(self.host_due_ns(due_ns, factor)),
             Pace::None => 0,
         }
     }

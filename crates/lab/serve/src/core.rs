@@ -4,10 +4,11 @@
 //! logged, so that a log gives the same state again.
 
 use crate::account::Account;
-use crate::log::{LogWriter, Record};
+use crate::image::Image;
+use crate::record::{Record, RecordWriter};
 use device::{
-    BlockDevice, Command, CutOperation, DeviceError, Operation, Outage, Precondition, Recovery,
-    StoredDevice,
+    BlockDevice, Command, CutOperation, DeviceError, LoadError, Operation, Outage, Precondition,
+    Recovery, SavedPart, StoredDevice,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -112,9 +113,20 @@ pub enum Failure {
     /// The device could not carry the request out.
     #[error(transparent)]
     Device(DeviceError),
-    /// The log could not be written. Nothing more may be answered.
-    #[error("the log cannot be written: {0}")]
-    Log(std::io::Error),
+    /// The log or the image could not be written. Nothing more may be answered.
+    #[error("the {file} cannot be written: {reason}")]
+    File {
+        /// The log or the image.
+        file: &'static str,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+}
+
+impl Failure {
+    fn of(file: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |reason| Self::File { file, reason }
+    }
 }
 
 impl From<DeviceError> for Failure {
@@ -148,8 +160,11 @@ pub struct Core {
     watches_operations: bool,
     flushes: u64,
     cuts: u64,
+    /// Servers that began with this device, of an image.
+    sessions: u64,
     power: Power,
-    log: Option<LogWriter>,
+    log: Option<RecordWriter>,
+    image: Option<Image>,
     /// What was asked for.
     pub account: Account,
 }
@@ -160,22 +175,40 @@ impl Core {
     /// # Errors
     /// A sentence: a device that does not exist or stores no bytes, or its end of life while it is filled.
     pub fn new(options: &CoreOptions) -> Result<Self, String> {
-        let mut device =
-            device::build(&options.device, options.seed).map_err(|error| error.to_string())?;
+        let mut core = Self::build(options)?;
         if let Some(how) = &options.precondition {
-            device.precondition(how).map_err(|error| {
+            core.device.precondition(how).map_err(|error| {
                 format!("device {} while it is filled: {error}", options.device.name)
             })?;
         }
         // After it was filled: what fills a device has no bytes, and would be kept page by page.
-        let Some(stored) = device.stored() else {
+        core.stored().store_bytes();
+        core.arm(options.cut_after);
+        Ok(core)
+    }
+
+    /// A device without power since `at_ns`, which is about to hold what another one held ([`Core::load`]).
+    ///
+    /// # Errors
+    /// As [`Core::new`].
+    pub(crate) fn without_power(options: &CoreOptions, at_ns: u64) -> Result<Self, String> {
+        let mut core = Self::build(options)?;
+        core.stored().begin_without_power(at_ns);
+        core.now_ns = at_ns;
+        core.power = Power::Off(Outage { at_ns, ..Outage::default() });
+        Ok(core)
+    }
+
+    fn build(options: &CoreOptions) -> Result<Self, String> {
+        let mut device =
+            device::build(&options.device, options.seed).map_err(|error| error.to_string())?;
+        if device.stored().is_none() {
             return Err(format!(
                 "device {} stores no bytes: choose one with flash",
                 options.device.name
             ));
-        };
-        stored.store_bytes();
-        let mut core = Self {
+        }
+        Ok(Self {
             device,
             now_ns: 0,
             planned_cut_ns: None,
@@ -183,17 +216,61 @@ impl Core {
             watches_operations: false,
             flushes: 0,
             cuts: 0,
+            sessions: 0,
             power: Power::On,
             log: None,
+            image: None,
             account: Account::default(),
-        };
-        core.arm(options.cut_after);
-        Ok(core)
+        })
     }
 
     /// Writes all calls to a log from now on.
-    pub fn log_to(&mut self, log: LogWriter) {
+    pub(crate) fn log_to(&mut self, log: RecordWriter) {
         self.log = Some(log);
+    }
+
+    /// Keeps all calls in an image from now on.
+    pub(crate) fn keep_in(&mut self, image: Image) {
+        self.image = Some(image);
+    }
+
+    /// Takes over a part of what a device held.
+    pub(crate) fn load(&mut self, part: SavedPart<'_>) -> Result<(), LoadError> {
+        self.stored().load(part)
+    }
+
+    /// A server begins: the supply works, and a cut is planned.
+    ///
+    /// # Errors
+    /// [`Failure`]: the image, or a layer that cannot be built anew.
+    pub(crate) fn begin_session(&mut self, cut_after: Option<CutAfter>) -> Result<(), Failure> {
+        self.note(&Record::Session { at_ns: self.now_ns, cut_after })?;
+        let at_ns = self.now_ns;
+        // The server before was killed: nothing of what it answered is lost, and its planned cut is forgotten.
+        if self.power == Power::On && self.sessions > 0 {
+            self.now_ns = self.stored().shut_down(at_ns)?;
+            self.power = Power::Off(Outage { at_ns: self.now_ns, ..Outage::default() });
+        }
+        if self.power != Power::On {
+            let at_ns = self.now_ns;
+            let recovery = self.stored().restore_power(at_ns, None)?;
+            self.power = Power::On;
+            // Clients of the session find a device that is ready.
+            self.now_ns = recovery.ready_ns;
+        }
+        self.sessions += 1;
+        // What is told of a session begins with it. Flushes are counted from here on, as programs and erases are.
+        (self.flushes, self.planned_cut_ns, self.cut_flush) = (0, None, None);
+        self.watches_operations = false;
+        self.account = Account::default();
+        let at_ns = self.now_ns;
+        self.arm(match cut_after {
+            Some(CutAfter::Nanoseconds(after_ns)) => {
+                Some(CutAfter::Nanoseconds(at_ns.saturating_add(after_ns)))
+            }
+            other => other,
+        });
+        self.sync_log()
     }
 
     fn arm(&mut self, cut_after: Option<CutAfter>) {
@@ -434,27 +511,47 @@ impl Core {
     /// Ends the log with the digest.
     ///
     /// # Errors
-    /// [`Failure::Log`].
+    /// [`Failure::File`].
     pub fn end_log(&mut self) -> Result<(), Failure> {
         // As of the last call, so that a log that is carried out again ends with the same one.
         let digest = self.digest();
         match self.log.take() {
-            Some(log) => log.end(self.now_ns, &digest).map_err(Failure::Log),
+            Some(log) => log.end(self.now_ns, &digest).map_err(Failure::of("log")),
             None => Ok(()),
         }
     }
 
-    /// What was logged reaches the file: it outlives this process, and not a power cut of the host.
+    /// Takes the supply away in order, if the device has one, and makes the image hold the state instead of the calls.
     ///
     /// # Errors
-    /// [`Failure::Log`].
+    /// [`Failure`]. The image holds the calls then, and the next server carries them out again.
+    pub(crate) fn end_image(&mut self) -> Result<(), Failure> {
+        let Some(image) = self.image.take() else { return Ok(()) };
+        if self.power == Power::On {
+            let at_ns = self.now_ns;
+            self.now_ns = self.stored().shut_down(at_ns)?;
+        }
+        image.replace(self.now_ns, self.stored()).map_err(Failure::of("image"))
+    }
+
+    /// What was logged reaches the file: it outlives this process. What an image promised to be durable outlives a
+    /// power cut of the host, too.
+    ///
+    /// # Errors
+    /// [`Failure::File`].
     pub fn sync_log(&mut self) -> Result<(), Failure> {
-        self.log.as_mut().map_or(Ok(()), |log| log.flush().map_err(Failure::Log))
+        if let Some(image) = &mut self.image {
+            image.records.keep_promises().map_err(Failure::of("image"))?;
+        }
+        self.log.as_mut().map_or(Ok(()), |log| log.flush().map_err(Failure::of("log")))
     }
 
     fn note(&mut self, record: &Record<'_>) -> Result<(), Failure> {
+        if let Some(image) = &mut self.image {
+            image.records.write(record).map_err(Failure::of("image"))?;
+        }
         match &mut self.log {
-            Some(log) => log.write(record).map_err(Failure::Log),
+            Some(log) => log.write(record).map_err(Failure::of("log")),
             None => Ok(()),
         }
     }

@@ -5,6 +5,7 @@
 //!
 //! - [`Core`]: the device in simulated time. It knows no clock, no thread and no socket, so a log of its calls can be
 //!   carried out again ([`replay_log`]) and ends in the same state.
+//! - `record`, `log`, `image`: calls of the core in a file, for a second run or for the next server.
 //! - [`Clock`]: ties simulated time to the host's clock, or lets it run as fast as requests come.
 //! - `connection`: one client. A thread each, which reads requests, hands them to the core and sends each reply when
 //!   it is due.
@@ -21,10 +22,12 @@ mod clock;
 mod connection;
 mod control;
 mod core;
+mod image;
 mod log;
 mod metrics;
 mod outgoing;
 mod questions;
+mod record;
 mod server;
 mod shared;
 mod socket;
@@ -32,7 +35,8 @@ mod socket;
 pub use account::{Account, Totals};
 pub use clock::{Clock, Pace};
 pub use core::{Core, CoreOptions, CutAfter, Failure, Power, Work};
-pub use log::{LogError, LogReport, LogWriter, replay_log};
+pub use image::{ImageError, image_options};
+pub use log::{LogError, LogReport, replay_log};
 pub use server::{Server, ServerError, ServerOptions};
 pub use shared::{OutageTold, Statistics, Status};
 pub use socket::Address;

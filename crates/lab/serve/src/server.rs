@@ -4,8 +4,10 @@ use crate::clients::{accept_all, watch};
 use crate::clock::{Clock, Pace};
 use crate::control::COMMANDS;
 use crate::core::{Core, CoreOptions, Failure, SECTOR_BYTES};
-use crate::log::LogWriter;
+use crate::image::{self, ImageError};
+use crate::log;
 use crate::metrics::PAGES;
+use crate::record::RecordWriter;
 use crate::shared::{Gate, Shared, Statistics, Status, lock};
 use crate::socket::{Address, Listener};
 use jobs::Latencies;
@@ -38,6 +40,8 @@ pub struct ServerOptions {
     pub is_open: bool,
     /// Where every call of the device is logged.
     pub log: Option<PathBuf>,
+    /// Where the device is kept. An image that exists has its own seed and contents.
+    pub image: Option<PathBuf>,
 }
 
 /// Why a server does not start.
@@ -57,6 +61,9 @@ pub enum ServerError {
         /// What the system said, and what to do.
         reason: String,
     },
+    /// The image cannot be had.
+    #[error(transparent)]
+    Image(#[from] ImageError),
     /// The exports break a rule of the protocol.
     #[error(transparent)]
     Export(#[from] nbd::ExportError),
@@ -88,6 +95,7 @@ impl Server {
     /// [`ServerError`].
     pub fn start(options: &ServerOptions) -> Result<Self, ServerError> {
         check_addresses(options)?;
+        check_files(options)?;
         // A large device takes seconds to fill, so an address in use and a log that cannot be are told before.
         let Sockets { listeners, control, metrics, files } = Sockets::open(options)?;
         let log = options.log.as_deref().map(|path| begin_log(path, options)).transpose()?;
@@ -102,8 +110,8 @@ impl Server {
         }
         let shared = Arc::new(Shared {
             exports: exports.into(),
-            clock: Clock::new(options.pace),
-            gate: RwLock::new(Gate { is_open: true, cuts: 0 }),
+            clock: Clock::new(options.pace, core.now_ns()),
+            gate: RwLock::new(Gate { is_open: true, cuts: core.cuts() }),
             is_armed: AtomicBool::new(core.is_armed()),
             turn: Mutex::new(()),
             core: Mutex::new(core),
@@ -176,7 +184,8 @@ impl Server {
         self.shared.is_stopping()
     }
 
-    /// Ends all connections and the log; returns the digest of the chips, and what kept the server from going on.
+    /// Ends all connections, the log and the image; returns the digest of the chips, and what kept the server from going
+    /// on. With an image the supply is taken away in order after the digest was made.
     pub fn stop(mut self) -> (String, Option<String>) {
         self.end();
         let mut core = self.shared.core();
@@ -187,7 +196,13 @@ impl Server {
         {
             *failure = Some(unlogged.to_string());
         }
-        (core.digest(), failure.clone())
+        let digest = core.digest();
+        if failure.is_none()
+            && let Err(not_kept) = core.end_image()
+        {
+            *failure = Some(not_kept.to_string());
+        }
+        (digest, failure.clone())
     }
 
     fn end(&mut self) {
@@ -235,37 +250,51 @@ impl Sockets {
 
 /// The device, and what is offered of it.
 fn make(options: &ServerOptions) -> Result<(Core, Vec<Export>), ServerError> {
-    let core = Core::new(&options.core).map_err(ServerError::Device)?;
+    let core = match &options.image {
+        Some(path) => image::open(path, &options.core)?,
+        None => Core::new(&options.core).map_err(ServerError::Device)?,
+    };
     let exports = exports(&core, options);
     nbd::check_exports(&exports)?;
     Ok((core, exports))
 }
 
 /// Begins the log of a run.
-fn begin_log(path: &Path, options: &ServerOptions) -> Result<LogWriter, ServerError> {
-    check_part(options)?;
+fn begin_log(path: &Path, options: &ServerOptions) -> Result<RecordWriter, ServerError> {
     let place = |reason: std::io::Error| ServerError::Place {
         place: path.display().to_string(),
         reason: reason.to_string(),
     };
     // A log that exists is kept: it is the only record of its run.
     let file = std::fs::File::create_new(path).map_err(place)?;
-    LogWriter::begin(file, &options.core).map_err(|reason| {
+    log::begin_log(file, &options.core).map_err(|reason| {
         // It holds no run, and would be in the way of the next try.
         let _ = std::fs::remove_file(path);
         place(reason)
     })
 }
 
-/// A log names the part: one that is a file could be another one when the log is carried out.
-fn check_part(options: &ServerOptions) -> Result<(), ServerError> {
-    match &options.core.device.flash {
-        Some(flash) if nand::find_part(&flash.part).is_none() => Err(ServerError::Device(format!(
-            "--log cannot keep the part of the file {}: use a part of `nandlab list parts`, or leave --log out",
+/// What the device is made from must be found again when its log or its image is used.
+fn check_files(options: &ServerOptions) -> Result<(), ServerError> {
+    let named = options.log.as_ref().map(|_| "--log").or(options.image.as_ref().map(|_| "--image"));
+    if let (Some(option), Some(flash)) = (named, &options.core.device.flash)
+        && nand::find_part(&flash.part).is_none()
+    {
+        // A part that is a file could be another one by then.
+        return Err(ServerError::Device(format!(
+            "{option} cannot keep the part of the file {}: use a part of `nandlab list parts`, or leave {option} out",
             flash.part
-        ))),
-        _ => Ok(()),
+        )));
     }
+    let is_used = options.image.as_ref().is_some_and(|path| path.exists());
+    if is_used && options.log.is_some() {
+        return Err(ServerError::Device(
+            "--log begins with a new device, and the image holds one that was used: log into a new image, or leave \
+             --log out"
+                .into(),
+        ));
+    }
+    Ok(())
 }
 
 fn check_addresses(options: &ServerOptions) -> Result<(), ServerError> {

@@ -194,7 +194,7 @@ impl Shared {
         let passed = core.pass_time(now_ns);
         let (power, cuts) = (core.power().clone(), core.cuts());
         drop(core);
-        if let Err(failure @ Failure::Log(_)) = passed {
+        if let Err(failure @ Failure::File { .. }) = passed {
             self.fail(&failure.to_string());
         }
         Status {

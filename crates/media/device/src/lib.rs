@@ -55,9 +55,7 @@ pub use medium::TornOperation;
 pub use precondition::{DEVICE_WRITES_MAX, Fill, Precondition, Preconditioning, Steadiness};
 pub use queued::{Fetched, QueuedDevice};
 pub use read_retry::ReadRetrySpec;
-pub use saved::{
-    LoadError, SavedChip, SavedContent, SavedDie, SavedPage, SavedPart, SavedVersion,
-};
+pub use saved::{LoadError, SavedChip, SavedContent, SavedDie, SavedPage, SavedPart, SavedVersion};
 pub use slc::{SlcSpec, SlcStatistics, WhenFull};
 pub use spec::{CacheSpec, Cleaning, DeviceSpec, FlashSpec, Published, SpecError, Suspend};
 pub use stored::{CutOperation, Outage, Recovery, StoredDevice};

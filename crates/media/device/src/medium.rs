@@ -139,8 +139,8 @@ impl Medium {
         }
     }
 
-    /// The host writes a part of a page.
-    pub(crate) fn write(&mut self, lpn: u32, offset: usize, bytes: &[u8]) {
+    /// The host writes a page or a part of one.
+    pub(crate) fn write(&mut self, lpn: u32, offset: usize, bytes: &Arc<[u8]>) {
         debug_assert!(offset + bytes.len() <= self.page_bytes, "the bytes lie in one page");
         self.last_version += 1;
         let page = self.host.entry(lpn).or_default();
@@ -148,16 +148,21 @@ impl Medium {
         // A page of zeros takes no room: images are full of them.
         if bytes.len() == self.page_bytes {
             let is_zero = bytes.iter().all(|byte| *byte == 0);
-            page.content = if is_zero { Content::Zeros } else { Content::Bytes(bytes.into()) };
+            page.content = if is_zero { Content::Zeros } else { Content::Bytes(Arc::clone(bytes)) };
             return;
         }
-        let mut whole = match &page.content {
-            Content::Bytes(held) => held.to_vec(),
+        let mut whole = match std::mem::take(&mut page.content) {
+            Content::Bytes(held) => held,
             // Rewriting a part of a page that is gone makes the rest zeros: no version has it.
-            Content::Zeros | Content::Gone => vec![0; self.page_bytes],
+            Content::Zeros | Content::Gone => vec![0; self.page_bytes].into(),
         };
-        whole[offset..offset + bytes.len()].copy_from_slice(bytes);
-        page.content = Content::Bytes(whole.into());
+        if Arc::get_mut(&mut whole).is_none() {
+            // An older version of the page has these bytes, too.
+            whole = Arc::from(&*whole);
+        }
+        let own = Arc::get_mut(&mut whole).expect("it has just been made");
+        own[offset..offset + bytes.len()].copy_from_slice(bytes);
+        page.content = Content::Bytes(whole);
     }
 
     /// The host forgets a page: it reads zeros from now on.

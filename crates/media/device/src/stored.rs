@@ -14,6 +14,7 @@ use crate::{
     BlockDevice, Command, Completion, DeviceError, LoadError, Operation, SECTOR_BYTES, SavedPart,
 };
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The operation of a chip in which the supply is to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +155,8 @@ pub trait StoredDevice: BlockDevice {
 /// The state of a device that stores bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stored {
-    /// Bytes of the write that is being submitted.
-    incoming: Vec<u8>,
+    /// The pieces of the write that is being submitted, in order; empty of a write without bytes.
+    incoming: Vec<Arc<[u8]>>,
     /// Set while there is no power.
     outage: Option<Outage>,
     /// The latest moment up to which the medium has followed.
@@ -180,13 +181,12 @@ impl FlashDevice {
     #[cold]
     fn store_piece(&mut self, command: &Command, piece: Piece) {
         let (die, local) = self.die_of(piece.page);
-        let sector = piece.page * u64::from(self.page_sectors()) + u64::from(piece.first);
-        let Some(Stored { incoming, .. }) = &self.stored else { return };
+        let index = piece.page - command.sector / u64::from(self.page_sectors());
+        let Some(Stored { incoming, .. }) = &mut self.stored else { return };
         let Some(medium) = &mut self.dies.all[die].medium else { return };
-        let begin = ((sector - command.sector) * SECTOR_BYTES) as usize;
-        let end = begin + piece.sectors() as usize * SECTOR_BYTES as usize;
         // A write without bytes counts, and leaves the bytes as they are.
-        if let Some(bytes) = incoming.get(begin..end) {
+        if let Some(bytes) = incoming.get(index as usize) {
+            debug_assert_eq!(bytes.len() as u64, u64::from(piece.sectors()) * SECTOR_BYTES);
             medium.write(local, piece.first as usize * SECTOR_BYTES as usize, bytes);
         }
     }
@@ -278,10 +278,19 @@ impl StoredDevice for FlashDevice {
             command.transfer_bytes(),
             "the bytes are those of the command"
         );
-        if let Some(stored) = &mut self.stored {
-            // The same buffer for every write: memory that is new costs more than the copy.
-            stored.incoming.clear();
-            stored.incoming.extend_from_slice(bytes);
+        if let Some(mut stored) = self.stored.take() {
+            // Each whole page is copied once, to where it stays.
+            let mut rest = bytes;
+            for index in 0.. {
+                if rest.is_empty() {
+                    break;
+                }
+                let length = self.piece(command, index).sectors() as usize * SECTOR_BYTES as usize;
+                let (here, behind) = rest.split_at(length.min(rest.len()));
+                stored.incoming.push(here.into());
+                rest = behind;
+            }
+            self.stored = Some(stored);
         }
         let done = self.submit(now_ns, command);
         if let Some(stored) = &mut self.stored {
@@ -425,8 +434,7 @@ impl StoredDevice for FlashDevice {
         // Cleaning may go on behind the flush. What is begun ends, and nothing more begins: idle time does not pass.
         self.let_time_pass(flushed_ns);
         let media = self.dies.all.iter().filter_map(|die| die.medium.as_ref());
-        let end_ns =
-            media.filter_map(|medium| medium.busy_until_ns()).fold(flushed_ns, u64::max);
+        let end_ns = media.filter_map(|medium| medium.busy_until_ns()).fold(flushed_ns, u64::max);
         self.fail(end_ns);
         let outage = self.outage();
         debug_assert!(

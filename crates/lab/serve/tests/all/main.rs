@@ -3,5 +3,6 @@
 mod client;
 mod clients;
 mod cuts;
+mod images;
 mod logs;
 mod support;

@@ -54,6 +54,7 @@ pub(crate) fn options(folder: &Folder, core: CoreOptions, pace: Pace) -> ServerO
         pace,
         is_open: false,
         log: None,
+        image: None,
     }
 }
 

@@ -78,7 +78,11 @@ fn a_device_goes_on_as_if_its_supply_had_been_away() {
                 host.check_all(at_ns).expect("as permitted");
             }
             let name = entry.name;
-            assert_eq!(old.device.medium_digest(), new.device.medium_digest(), "{name} {changes:?}");
+            assert_eq!(
+                old.device.medium_digest(),
+                new.device.medium_digest(),
+                "{name} {changes:?}"
+            );
             let mut draws = [draw.clone(), draw];
             for (host, draw) in [&mut old, &mut new].into_iter().zip(&mut draws) {
                 for _ in 0..200 {
@@ -86,7 +90,11 @@ fn a_device_goes_on_as_if_its_supply_had_been_away() {
                 }
             }
             assert_eq!(old.now_ns, new.now_ns, "{name} {changes:?}: another time");
-            assert_eq!(old.device.medium_digest(), new.device.medium_digest(), "{name} {changes:?}");
+            assert_eq!(
+                old.device.medium_digest(),
+                new.device.medium_digest(),
+                "{name} {changes:?}"
+            );
         }
     }
 }

@@ -106,8 +106,7 @@ mod tests {
         chip.mark_bad(7).expect("marked");
         chip.erase(3).expect("erased");
         chip.cut_power_after(0, CutPoint::Inside);
-        chip.program(PageAddress::new(3, 0), Tag::new(1, 200, Role::Data), None)
-            .expect_err("torn");
+        chip.program(PageAddress::new(3, 0), Tag::new(1, 200, Role::Data), None).expect_err("torn");
         chip.power_on();
         chip
     }
@@ -144,7 +143,10 @@ mod tests {
             let (mut state, mut chip) = (state.clone(), chip());
             damage(&mut state);
             let told = chip.set_state(state).expect_err(what).to_string();
-            assert!(told.starts_with(&format!("the {what} do not fit a chip of 8 blocks")), "{told}");
+            assert!(
+                told.starts_with(&format!("the {what} do not fit a chip of 8 blocks")),
+                "{told}"
+            );
             assert!(chip.is_same_medium(&self::chip()));
         }
     }
