@@ -149,3 +149,33 @@ def test_the_command_needs_a_device_or_an_image(
 ) -> None:
     assert main(["serve", "--listen", f"unix:{tmp_path}/s"]) == 2
     assert "--device is missing: name a device" in capsys.readouterr().err
+
+
+@needs("nbdcopy")
+def test_bytes_may_live_in_a_file(tmp_path: Path) -> None:
+    place, disk, folder = tmp_path / "s", tmp_path / "disk", tmp_path / "bytes"
+    folder.mkdir()
+    disk.write_bytes(noise(32 * MIB))
+
+    def run(**options: object) -> tuple[str, int]:
+        before = memory_bytes()
+        with served(place, **options) as device:
+            ran("nbdcopy", disk, uri(place))
+            taken = memory_bytes() - before
+            assert list(folder.iterdir()) == [], "the file has no name"
+            ran("nbdcopy", uri(place), tmp_path / "back")
+            assert (tmp_path / "back").read_bytes()[: 32 * MIB] == disk.read_bytes()
+            return device.stop(), taken
+
+    (in_file, small), (in_memory, large) = run(bytes_in=folder), run()
+    assert in_file == in_memory, "the digest of the chips"
+    assert small < large - 16 * MIB
+    with pytest.raises(NandlabError, match="no file for bytes: No such file"):
+        run(bytes_in=tmp_path / "none")
+
+
+def memory_bytes() -> int:
+    """What this process has in memory, without what it has mapped from files."""
+    status = Path("/proc/self/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("RssAnon:"))
+    return int(line.split()[1]) * 1024

@@ -114,6 +114,7 @@ def serve(
     metrics: str | None = None,
     log: str | Path | None = None,
     image: str | Path | None = None,
+    bytes_in: str | Path | None = None,
     allow_remote: bool = False,
 ) -> ServedDevice:
     """Offer a device that stores bytes to NBD clients, such as QEMU, nbdcopy, fio or Linux.
@@ -141,6 +142,7 @@ def serve(
             text format of Prometheus.
         log: Record every request and power cut in this file.
         image: Keep the device in this file from one server to the next: bytes, tables and wear.
+        bytes_in: Keep the bytes of pages in an unnamed file in this folder, not in memory.
         allow_remote: Listen at addresses that other machines reach.
 
     """
@@ -166,6 +168,7 @@ def serve(
         "is_open": allow_remote,
         "log": None if log is None else str(log),
         "image": None if image is None else str(image),
+        "bytes_in": None if bytes_in is None else str(bytes_in),
     }
     return ServedDevice(engine.start_server(arguments))
 

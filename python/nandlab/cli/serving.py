@@ -41,6 +41,7 @@ def serve(
     metrics: str | None = None,
     log: Path | None = None,
     image: Path | None = None,
+    bytes_in: Path | None = None,
     allow_remote: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -86,6 +87,8 @@ def serve(
         Record every request and power cut in this file, for `nandlab serve-replay`.
     image
         Keep the device in this file from one server to the next: bytes, tables and wear.
+    bytes_in
+        Keep the bytes of pages in an unnamed file in this folder, not in memory.
     allow_remote
         Listen at addresses that other machines reach. NBD asks for no password.
     json
@@ -110,6 +113,7 @@ def serve(
         metrics=metrics,
         log=log,
         image=image,
+        bytes_in=bytes_in,
         allow_remote=allow_remote,
     )
     try:

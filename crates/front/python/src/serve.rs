@@ -30,6 +30,7 @@ struct Arguments {
     is_open: bool,
     log: Option<PathBuf>,
     image: Option<PathBuf>,
+    bytes_in: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -90,6 +91,7 @@ impl Arguments {
             precondition: precondition.steps(self.seed),
             seed: self.seed,
             cut_after: self.cut_after,
+            bytes_in: self.bytes_in.clone(),
         })
     }
 }

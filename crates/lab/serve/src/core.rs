@@ -11,6 +11,7 @@ use device::{
     Recovery, SavedPart, StoredDevice,
 };
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Bytes of a sector.
@@ -50,6 +51,9 @@ pub struct CoreOptions {
     pub seed: u64,
     /// When the supply fails by itself.
     pub cut_after: Option<CutAfter>,
+    /// Folder of a file that holds the bytes of pages; in memory without. It changes nothing else, so no log has it.
+    #[serde(skip)]
+    pub bytes_in: Option<PathBuf>,
 }
 
 /// A request of a client, in sectors.
@@ -183,6 +187,7 @@ impl Core {
         }
         // After it was filled: what fills a device has no bytes, and would be kept page by page.
         core.stored().store_bytes();
+        core.keep_bytes(options)?;
         core.arm(options.cut_after);
         Ok(core)
     }
@@ -194,9 +199,16 @@ impl Core {
     pub(crate) fn without_power(options: &CoreOptions, at_ns: u64) -> Result<Self, String> {
         let mut core = Self::build(options)?;
         core.stored().begin_without_power(at_ns);
+        core.keep_bytes(options)?;
         core.now_ns = at_ns;
         core.power = Power::Off(Outage { at_ns, ..Outage::default() });
         Ok(core)
+    }
+
+    fn keep_bytes(&mut self, options: &CoreOptions) -> Result<(), String> {
+        let Some(folder) = &options.bytes_in else { return Ok(()) };
+        let kept = self.stored().keep_bytes_in(folder);
+        kept.map_err(|error| format!("{}: no file for bytes: {error}", folder.display()))
     }
 
     fn build(options: &CoreOptions) -> Result<Self, String> {

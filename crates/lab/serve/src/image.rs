@@ -211,7 +211,8 @@ impl Named<'_> {
     fn reopen(&self, mut file: File, given: &CoreOptions) -> Result<(Core, Image), ImageError> {
         let lock = self.lock(&file)?;
         let mut input = BufReader::new(&mut file);
-        let options = self.options(&mut input)?;
+        let mut options = self.options(&mut input)?;
+        options.bytes_in.clone_from(&given.bytes_in);
         if let Some(difference) = difference(&options.device, &given.device) {
             return Err(ImageError::Another { path: self.shown(), difference });
         }

@@ -26,6 +26,7 @@ mod flash;
 mod host_queues;
 mod host_spec;
 mod medium;
+mod page_file;
 mod places;
 mod precondition;
 mod queued;

@@ -14,6 +14,7 @@ mod follower;
 mod saved;
 
 use crate::cut_watch::CutWatch;
+use crate::page_file::{PageBytes, PageFile};
 use crate::slc::Slc;
 use follower::Follower;
 use ftl::{Ftl, FtlError, Work};
@@ -23,18 +24,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Bytes of a mapped page.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Content {
     /// Never written, or written with zeros.
     #[default]
     Zeros,
-    Bytes(Arc<[u8]>),
+    Bytes(PageBytes),
     /// An older version than the newest one that was programmed: its bytes are no longer held.
     Gone,
 }
 
 /// The bytes of a page and the number of the write that made them so; 0 is what was there before all writes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Version {
     pub(crate) number: u64,
     pub(crate) content: Content,
@@ -98,6 +99,8 @@ pub(crate) struct Medium {
     given_up: FxHashMap<u32, u64>,
     last_version: u64,
     page_bytes: usize,
+    /// Where bytes of pages are kept instead of memory.
+    page_file: Option<Arc<PageFile>>,
     scratch: Vec<MediumChange>,
 }
 
@@ -134,25 +137,35 @@ impl Medium {
             given_up: FxHashMap::default(),
             last_version: 0,
             page_bytes: layer.chip.geometry().page_data_bytes as usize,
+            page_file: None,
             scratch: Vec::new(),
             layer,
         }
+    }
+
+    /// Bytes of pages go to a file from now on.
+    pub(crate) fn keep_in(&mut self, file: Arc<PageFile>) {
+        self.page_file = Some(file);
     }
 
     /// The host writes a page or a part of one.
     pub(crate) fn write(&mut self, lpn: u32, offset: usize, bytes: &Arc<[u8]>) {
         debug_assert!(offset + bytes.len() <= self.page_bytes, "the bytes lie in one page");
         self.last_version += 1;
-        let page = self.host.entry(lpn).or_default();
+        let (page, file) = (self.host.entry(lpn).or_default(), self.page_file.as_ref());
         page.number = self.last_version;
         // A page of zeros takes no room: images are full of them.
         if bytes.len() == self.page_bytes {
             let is_zero = bytes.iter().all(|byte| *byte == 0);
-            page.content = if is_zero { Content::Zeros } else { Content::Bytes(Arc::clone(bytes)) };
+            page.content = if is_zero {
+                Content::Zeros
+            } else {
+                Content::Bytes(PageBytes::keep(Arc::clone(bytes), file))
+            };
             return;
         }
         let mut whole = match std::mem::take(&mut page.content) {
-            Content::Bytes(held) => held,
+            Content::Bytes(held) => held.into_memory(),
             // Rewriting a part of a page that is gone makes the rest zeros: no version has it.
             Content::Zeros | Content::Gone => vec![0; self.page_bytes].into(),
         };
@@ -162,7 +175,7 @@ impl Medium {
         }
         let own = Arc::get_mut(&mut whole).expect("it has just been made");
         own[offset..offset + bytes.len()].copy_from_slice(bytes);
-        page.content = Content::Bytes(whole);
+        page.content = Content::Bytes(PageBytes::keep(whole, file));
     }
 
     /// The host forgets a page: it reads zeros from now on.
@@ -177,9 +190,7 @@ impl Medium {
     pub(crate) fn read(&self, lpn: u32, offset: usize, bytes: &mut [u8]) -> bool {
         match self.host.get(&lpn).map(|page| &page.content) {
             None | Some(Content::Zeros) => bytes.fill(0),
-            Some(Content::Bytes(held)) => {
-                bytes.copy_from_slice(&held[offset..offset + bytes.len()]);
-            }
+            Some(Content::Bytes(held)) => return held.copy_to(offset, bytes),
             Some(Content::Gone) => return false,
         }
         true
@@ -187,7 +198,7 @@ impl Medium {
 
     /// True if the host has written the page, and not with zeros alone.
     pub(crate) fn is_allocated(&self, lpn: u32) -> bool {
-        self.host.get(&lpn).is_some_and(|page| page.content != Content::Zeros)
+        self.host.get(&lpn).is_some_and(|page| !matches!(page.content, Content::Zeros))
     }
 
     /// Takes over what the layer has done to its chip since the last call. Data that it programmed are those that
@@ -500,10 +511,12 @@ impl Medium {
         for (lpn, version) in pages {
             hash.update(&lpn.to_le_bytes());
             match &version.content {
-                Content::Zeros => hash.update(&[0]),
-                Content::Gone => hash.update(&[1]),
-                Content::Bytes(bytes) => hash.update(bytes),
-            };
+                Content::Zeros => drop(hash.update(&[0])),
+                Content::Gone => drop(hash.update(&[1])),
+                Content::Bytes(held) => held.look(|bytes| {
+                    hash.update(bytes);
+                }),
+            }
         }
     }
 }

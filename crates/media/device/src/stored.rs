@@ -9,11 +9,14 @@ use crate::cut_watch::CutWatch;
 use crate::die::Dies;
 use crate::flash::{FlashDevice, Piece};
 use crate::medium::{Medium, TornOperation};
+use crate::page_file::PageFile;
 use crate::timeline::Moment;
 use crate::{
     BlockDevice, Command, Completion, DeviceError, LoadError, Operation, SECTOR_BYTES, SavedPart,
 };
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The operation of a chip in which the supply is to fail.
@@ -55,6 +58,13 @@ pub struct Recovery {
 pub trait StoredDevice: BlockDevice {
     /// Begins to store bytes. What the device holds reads as zeros; precondition it before.
     fn store_bytes(&mut self);
+
+    /// Bytes of pages that are written from now on go to a file without a name in `folder`, not to memory. Nothing else
+    /// changes. If the host's disk is full, they go to memory.
+    ///
+    /// # Errors
+    /// Those of making a file there.
+    fn keep_bytes_in(&mut self, folder: &Path) -> io::Result<()>;
 
     /// Submits a write with its bytes; see [`BlockDevice::submit`].
     ///
@@ -133,10 +143,7 @@ pub trait StoredDevice: BlockDevice {
     ///
     /// # Panics
     /// In debug builds if the device has power: what is under way is no part of what it holds.
-    fn save(
-        &self,
-        each: &mut dyn FnMut(&SavedPart<'_>) -> std::io::Result<()>,
-    ) -> std::io::Result<()>;
+    fn save(&self, each: &mut dyn FnMut(&SavedPart<'_>) -> io::Result<()>) -> io::Result<()>;
 
     /// Begins to store bytes, without power since `at_ns`: a new device that is about to hold what another one held.
     /// After the last [`StoredDevice::load`], [`StoredDevice::restore_power`] makes it go on.
@@ -264,6 +271,15 @@ impl StoredDevice for FlashDevice {
             die.medium = Some(Box::new(medium));
         }
         self.stored = Some(Stored::default());
+    }
+
+    fn keep_bytes_in(&mut self, folder: &Path) -> io::Result<()> {
+        let page_bytes = self.page_sectors() as usize * SECTOR_BYTES as usize;
+        let file = Arc::new(PageFile::new(folder, page_bytes)?);
+        for medium in self.dies.all.iter_mut().filter_map(|die| die.medium.as_mut()) {
+            medium.keep_in(Arc::clone(&file));
+        }
+        Ok(())
     }
 
     fn submit_write(
@@ -444,10 +460,7 @@ impl StoredDevice for FlashDevice {
         Ok(end_ns)
     }
 
-    fn save(
-        &self,
-        each: &mut dyn FnMut(&SavedPart<'_>) -> std::io::Result<()>,
-    ) -> std::io::Result<()> {
+    fn save(&self, each: &mut dyn FnMut(&SavedPart<'_>) -> io::Result<()>) -> io::Result<()> {
         debug_assert!(self.is_without_power(), "a device is saved without power");
         for (number, die) in (0..).zip(&self.dies.all) {
             if let Some(medium) = &die.medium {

@@ -40,7 +40,7 @@ pub(crate) fn spec(name: &str, bytes: u64, changes: &[(&str, &str)]) -> DeviceSp
 }
 
 pub(crate) fn core(device: DeviceSpec, cut_after: Option<CutAfter>) -> CoreOptions {
-    CoreOptions { device, precondition: None::<Precondition>, seed: 1, cut_after }
+    CoreOptions { device, precondition: None::<Precondition>, seed: 1, cut_after, bytes_in: None }
 }
 
 /// A server of `core` at the socket `s` of a folder.

@@ -1,7 +1,9 @@
 //! A medium without power, as it is kept in a file.
 
 use super::{Content, Durable, Follower, Medium, Version};
+use crate::page_file::{PageBytes, PageFile};
 use crate::{LoadError, SavedChip, SavedContent, SavedDie, SavedPage, SavedPart, SavedVersion};
+use std::sync::Arc;
 
 impl Medium {
     /// When the last change that was begun is over, nanoseconds; none is under way without.
@@ -28,12 +30,14 @@ impl Medium {
         let mut pages: Vec<_> = self.durable.iter().collect();
         pages.sort_unstable_by_key(|(lpn, _)| **lpn);
         for (lpn, durable) in pages {
-            each(&SavedPart::Page(SavedPage {
-                die,
-                lpn: *lpn,
-                newest: durable.newest.saved(),
-                before: durable.before.as_ref().map(Version::saved),
-            }))?;
+            // One whose bytes the host cannot read is saved as gone.
+            durable.newest.look(|newest| match &durable.before {
+                None => each(&SavedPart::Page(SavedPage { die, lpn: *lpn, newest, before: None })),
+                Some(before) => before.look(|before| {
+                    let before = Some(before);
+                    each(&SavedPart::Page(SavedPage { die, lpn: *lpn, newest, before }))
+                }),
+            })?;
         }
         Ok(())
     }
@@ -63,8 +67,11 @@ impl Medium {
             return Err(wrong("bytes of a page"));
         }
         let durable = Durable {
-            newest: Version::loaded(&page.newest),
-            before: page.before.as_ref().map(Version::loaded),
+            newest: Version::loaded(&page.newest, self.page_file.as_ref()),
+            before: page
+                .before
+                .as_ref()
+                .map(|before| Version::loaded(before, self.page_file.as_ref())),
         };
         match self.durable.insert(page.lpn, durable) {
             None => Ok(()),
@@ -74,20 +81,26 @@ impl Medium {
 }
 
 impl Version {
-    fn saved(&self) -> SavedVersion<'_> {
-        let content = match &self.content {
-            Content::Zeros => SavedContent::Zeros,
-            Content::Gone => SavedContent::Gone,
-            Content::Bytes(bytes) => SavedContent::Bytes(bytes),
-        };
-        SavedVersion { number: self.number, content }
+    fn look<T>(&self, look: impl FnOnce(SavedVersion<'_>) -> T) -> T {
+        fn of(number: u64, content: SavedContent<'_>) -> SavedVersion<'_> {
+            SavedVersion { number, content }
+        }
+        let number = self.number;
+        match &self.content {
+            Content::Zeros => look(of(number, SavedContent::Zeros)),
+            Content::Gone => look(of(number, SavedContent::Gone)),
+            Content::Bytes(held) => held.look(|bytes| match bytes {
+                [] => look(of(number, SavedContent::Gone)),
+                bytes => look(of(number, SavedContent::Bytes(bytes))),
+            }),
+        }
     }
 
-    fn loaded(saved: &SavedVersion<'_>) -> Self {
+    fn loaded(saved: &SavedVersion<'_>, file: Option<&Arc<PageFile>>) -> Self {
         let content = match saved.content {
             SavedContent::Zeros => Content::Zeros,
             SavedContent::Gone => Content::Gone,
-            SavedContent::Bytes(bytes) => Content::Bytes(bytes.into()),
+            SavedContent::Bytes(bytes) => Content::Bytes(PageBytes::keep(bytes.into(), file)),
         };
         Self { number: saved.number, content }
     }

@@ -157,3 +157,19 @@ fn parts_of_another_device_are_refused() {
     assert!(matches!(told, LoadError::Part { what: "two versions of a page", .. }), "{told}");
     assert!(new.device.sectors() > 0);
 }
+
+/// Where bytes are kept changes nothing: neither what the host reads, nor the medium, nor what is saved.
+#[test]
+fn bytes_in_a_file_are_those_in_memory() {
+    let changes = &[CACHE, BACKGROUND];
+    let run = |in_file: bool| {
+        let mut host = host("page", "2", changes);
+        if in_file {
+            host.device.keep_bytes_in(&std::env::temp_dir()).expect("a file");
+        }
+        storm(&mut host, 9, 20).expect("nothing is lost");
+        host.device.shut_down(host.now_ns).expect("in order");
+        (host.device.medium_digest(), parts(&host.device))
+    };
+    assert_eq!(run(true), run(false));
+}
