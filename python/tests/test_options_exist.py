@@ -67,6 +67,7 @@ FOREIGN = {
     "--reverse-bytes",  # objcopy
     "--table",  # dmsetup
     "--flush",  # nbdcopy
+    "--readonly",  # btrfs
     *("--bs", "--ioengine", "--runtime", "--rw", "--uri"),  # fio
 }
 """Options of other programs that documents name."""
@@ -158,7 +159,7 @@ def _is_foreign(line: str) -> bool:
     return any(word in line for word in words)
 
 
-CALL = re.compile(r"nandlab ((?:image )?[a-z]+)\b([^`\n]*)")
+CALL = re.compile(r"nandlab ((?:image )?[a-z]+(?:-[a-z]+)*)\b([^`\n]*)")
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)

@@ -1,6 +1,6 @@
 """Real file systems on a served device whose power fails: what was acknowledged is there.
 
-ext4 is always tried; F2FS and FAT, and more cuts of each, are part of `make test-long`.
+ext4 is always tried; F2FS, FAT and btrfs, and more cuts of each, are part of `make test-long`.
 """
 
 import os
@@ -16,7 +16,8 @@ from nandlab.vm.programs import MACHINE_PROGRAMS
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
 IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
-CUTS = {"ext4": (7,), "f2fs": (), "fat": ()}
+CUTS = {"ext4": (7,), "f2fs": (), "fat": (), "btrfs": ()}
+KERNELS = {"ext4": "6.1", "f2fs": "6.1", "fat": "6.1", "btrfs": "6.12"}
 LONG_CUTS = {name: tuple(range(1, 40, 2)) for name in CUTS}
 
 
@@ -31,7 +32,7 @@ def test_what_a_kernel_acknowledged_survives_a_power_cut(name: str) -> None:
             pytest.skip(f"{program} is not installed (make system-packages)")
     try:
         require_programs(MACHINE_PROGRAMS)
-        kernel = find_kernel("6.1")
+        kernel = find_kernel(KERNELS[name])
     except VmUnavailable as reason:
         pytest.skip(str(reason))
     options = {"capacity": "128MiB", "precondition": "fill"}

@@ -90,5 +90,13 @@ RECIPES = {
             ("mkfs.vfat", "fsck.vfat"),
             ("vfat", "nls_cp437", "nls_ascii", "nls_utf8", "nls_iso8859_1"),
         ),
+        Recipe(
+            "btrfs",
+            "mkfs.btrfs -q -f /dev/vda",
+            "mount -t btrfs /dev/vda /mnt",
+            "btrfs check --readonly /dev/vda",
+            ("mkfs.btrfs", "btrfs"),
+            ("btrfs", "crc32c_generic"),
+        ),
     )
 }
