@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         workloads,
     )
     from nandlab.api.mqsim import Mqsim, mqsim
+    from nandlab.api.raw_chips import serve_raw
     from nandlab.api.readings import Readings, search_readings
     from nandlab.api.requests import Replay, convert, replay, schedule
     from nandlab.api.runs import Run, open_run, run
@@ -88,6 +89,7 @@ __all__ = [
     "search_readings",
     "serve",
     "serve_ctl",
+    "serve_raw",
     "serve_replay",
     "strace_import",
     "studies",
@@ -106,6 +108,7 @@ _NAMES = {
     "listings": "boards devices explain file_systems formats ftls guarantees listing "
     "oob_layouts parts policies schedulers studies tests workloads",
     "mqsim": "Mqsim mqsim",
+    "raw_chips": "serve_raw",
     "readings": "Readings search_readings",
     "requests": "Replay convert replay schedule",
     "runs": "Run open_run run",

@@ -53,6 +53,7 @@ COMMANDS: dict[str, list[str]] = {
     "make": ["image", "make", "OUT", "--fs", "jffs2", "--from", "TREE"],
     "extract": ["image", "extract", "IMAGE", "OUT"],
     "capture": ["capture", "--out", "OUT"],
+    "serve-raw": ["serve-raw", "--script", "SCRIPT", "--output", "OUT"],
 }
 """Every command that writes, with the place where it does."""
 
@@ -100,6 +101,7 @@ def _refuses_at_once(
         monkeypatch.setattr("nandlab.engine.call", work)
     monkeypatch.setattr("nandlab.validation.comparison.compare", work)
     monkeypatch.setattr("nandlab.capture.run_machine", work)
+    monkeypatch.setattr("nandlab.labs.raw_chip.run_machine", work)
     assert main(words) == 2
     error = capsys.readouterr().err
     assert error.startswith("nandlab: error: ")

@@ -40,6 +40,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "serving:serve_replay",
         "Carry the log of `nandlab serve` out again, and compare the digest of the chips.",
     ),
+    "serve-raw": (
+        "raw_chips:serve_raw",
+        "Run a shell script in a real kernel on a raw chip from an image.",
+    ),
     "image": ("image:image", "Make, list, extract, check and compare images of file systems."),
     "convert": ("requests:convert", "Convert a trace to Parquet and summarise it."),
     "capture": ("kernels:capture", "Capture a block trace, in a virtual machine or of a disk."),
