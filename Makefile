@@ -77,14 +77,16 @@ test: wheel lint ## Run all tests; optional system packages are installed where 
 	NANDLAB_FUZZ_SECONDS=10 PROPTEST_RNG_SEED=1 cargo test --workspace --quiet
 	$(BIN)/python -m pytest -q -ra -n 2 --dist loadfile --no-loadscope-reorder --durations=30 python/tests
 
-test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, 9,660 power cuts under a client of served devices and 20 under each file system of a real kernel, chips torn in real kernels, all signals on all commands, DKMS in a chroot, the wheel with dependencies from PyPI, and the full studies
+test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, 9,660 power cuts under a client of served devices and 20 under each file system of a real kernel, ublk, chips torn in real kernels, all signals on all commands, DKMS in a chroot, the wheel with dependencies from PyPI, and the full studies
 	cargo test --workspace --quiet
 	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test all queueing_theory -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test all damage::fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p study --test fuzz -- --nocapture
 	NANDLAB_CUTS=460 cargo test -p serve --test all no_cut -- --nocapture
-	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_serve_kernel.py
+	cargo clippy --quiet --manifest-path extras/ublk/Cargo.toml --all-targets -- -D warnings
+	cargo test --quiet --manifest-path extras/ublk/Cargo.toml
+	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_serve_kernel.py python/tests/test_serve_ublk.py
 	NANDLAB_LONG_TESTS=1 NANDLAB_TEAR_CASES=100 NANDLAB_CALL_SEEDS=200 $(BIN)/python -m pytest -q python/tests/test_kernel_tearing.py \
 		python/tests/test_failing_calls.py
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \

@@ -33,22 +33,35 @@ def find_guest_program() -> Path:
             "the guest program is not built: work in a source tree with cargo installed, "
             f"or set {GUEST_PROGRAM_VARIABLE} to a statically linked nandlab-guest"
         )
-    return _build(cargo, source)
+    return _build(cargo, ["--package", "guest"], "guest-target", source) / "nandlab-guest"
 
 
-def _build(cargo: Path, source: Path) -> Path:
+def find_ublk_program() -> Path:
+    """Return the statically linked `nandlab-ublk`, built by cargo from extras/ublk.
+
+    Raises `VmUnavailable` outside a source tree, without cargo, or when the build fails.
+    """
+    source = Path(__file__).resolve().parents[3]
+    manifest = source / "extras" / "ublk" / "Cargo.toml"
+    cargo = find_program("cargo")
+    if cargo is None or not manifest.is_file():
+        raise VmUnavailable("nandlab-ublk is not built: work in a source tree with cargo installed")
+    options = ["--manifest-path", str(manifest)]
+    return _build(cargo, options, "ublk-target", source) / "nandlab-ublk"
+
+
+def _build(cargo: Path, options: list[str], target_name: str, source: Path) -> Path:
+    """Build a program that needs no library of the machine; return its folder."""
     # A directory of its own: other flags in the shared one would rebuild everything there.
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or cache_directory().parent) / "guest-target"
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or cache_directory().parent) / target_name
     environment = os.environ | {
         "CARGO_TARGET_DIR": str(target),
         "RUSTFLAGS": "-C target-feature=+crt-static",
     }
-    command = [str(cargo), "build", "--quiet", "--release", "--package", "guest"]
-    done = children.run(
-        [*command, "--target", _TARGET], directory=source, environment=environment, is_apart=True
-    )
+    command = [str(cargo), "build", "--quiet", "--release", *options, "--target", _TARGET]
+    done = children.run(command, directory=source, environment=environment, is_apart=True)
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["cargo gave no reason"]
         reason = next((line for line in lines if line.startswith("error")), lines[-1])
-        raise VmUnavailable(f"the guest program does not build: {reason}")
-    return target / _TARGET / "release" / "nandlab-guest"
+        raise VmUnavailable(f"a program for the machine does not build: {reason}")
+    return target / _TARGET / "release"

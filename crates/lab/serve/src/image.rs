@@ -157,8 +157,8 @@ impl Named<'_> {
         ImageError::File { path: self.shown(), reason }
     }
 
-    fn damaged(&self, reason: impl ToString) -> ImageError {
-        ImageError::Damaged { path: self.shown(), reason: reason.to_string() }
+    fn damaged(&self, reason: impl Into<String>) -> ImageError {
+        ImageError::Damaged { path: self.shown(), reason: reason.into() }
     }
 
     fn options(&self, input: &mut impl Read) -> Result<CoreOptions, ImageError> {

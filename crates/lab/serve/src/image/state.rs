@@ -36,12 +36,12 @@ pub(super) fn write(to: &mut impl Write, at_ns: u64, device: &dyn StoredDevice) 
 /// A sentence: what is damaged.
 pub(super) fn read(input: &mut impl Read, options: &CoreOptions) -> Result<Core, String> {
     let mut input = Hashed { inner: input, hash: blake3::Hasher::new() };
-    let at_ns = read_u64(&mut input).map_err(told)?;
+    let at_ns = read_u64(&mut input).map_err(|error| told(&error))?;
     let mut core = Core::without_power(options, at_ns)?;
     let mut bytes = Vec::new();
     for number in 1_u64.. {
         cancellation::check();
-        let length = read_u32(&mut input).map_err(told)?;
+        let length = read_u32(&mut input).map_err(|error| told(&error))?;
         if length == 0 {
             break;
         }
@@ -50,9 +50,13 @@ pub(super) fn read(input: &mut impl Read, options: &CoreOptions) -> Result<Core,
         }
         // As it comes: a length that is damaged must not ask for memory.
         bytes.clear();
-        let taken = input.by_ref().take(u64::from(length)).read_to_end(&mut bytes).map_err(told)?;
+        let taken = input
+            .by_ref()
+            .take(u64::from(length))
+            .read_to_end(&mut bytes)
+            .map_err(|error| told(&error))?;
         if taken < length as usize {
-            return Err(told(io::ErrorKind::UnexpectedEof.into()));
+            return Err(told(&io::ErrorKind::UnexpectedEof.into()));
         }
         let part: SavedPart<'_> =
             postcard::from_bytes(&bytes).map_err(|error| format!("part {number}: {error}"))?;
@@ -60,11 +64,11 @@ pub(super) fn read(input: &mut impl Read, options: &CoreOptions) -> Result<Core,
     }
     let digest = input.hash.finalize();
     let mut recorded = [0; DIGEST_BYTES];
-    input.inner.read_exact(&mut recorded).map_err(told)?;
-    if digest != recorded { Err("its digest is another one".into()) } else { Ok(core) }
+    input.inner.read_exact(&mut recorded).map_err(|error| told(&error))?;
+    if digest == recorded { Ok(core) } else { Err("its digest is another one".into()) }
 }
 
-fn told(error: io::Error) -> String {
+fn told(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the file ends in the middle of it".into(),
         _ => error.to_string(),

@@ -226,6 +226,8 @@ fn devices() -> Vec<(String, DeviceSpec)> {
 
 /// `NANDLAB_CUTS` sets the cuts of each device, 20 by default.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the test is longer on request")]
+#[allow(clippy::print_stdout, reason = "how many cuts there were")]
 fn no_cut_leaves_a_version_that_is_not_permitted() {
     let cuts = std::env::var("NANDLAB_CUTS")
         .map_or(20, |text| text.parse().expect("NANDLAB_CUTS is a number of cuts"));

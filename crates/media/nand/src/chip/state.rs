@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn a_state_of_another_part_is_refused_and_changes_nothing() {
-        let state = used(1).state();
         type Damage = fn(&mut ChipState);
+        let state = used(1).state();
         let damages: [(&str, Damage); 5] = [
             ("pages", |state| state.pages = crate::chip::PageStates::new(8, 5)),
             ("blocks", |state| state.blocks[2] = 5),
