@@ -24,6 +24,7 @@ mod supply;
 
 use crate::cache::{Sectors, WriteCache, sectors};
 use crate::die::{BkopsLevel, Dies};
+use crate::divisor::Divisor;
 use crate::host_queues::HostQueues;
 use crate::host_spec::HostSpec;
 use crate::places::Places;
@@ -45,6 +46,10 @@ pub struct FlashDevice {
     sectors: u64,
     /// Sectors of a mapped page: an array page of all planes, or a part of one.
     page_sectors: u32,
+    /// The same, to divide sectors by.
+    page_divisor: Divisor,
+    /// The number of dies, to divide pages by.
+    die_divisor: Divisor,
     /// Mapped pages of an array page, as a power of two.
     parts_shift: u32,
     host: HostSpec,
@@ -77,41 +82,41 @@ pub struct FlashDevice {
 struct Stripe {
     first: u64,
     pages: u64,
-    dies: u64,
+    dies: Divisor,
 }
 
 impl Stripe {
     /// Number of dies that have a page of it.
     fn width(self) -> usize {
-        self.pages.min(self.dies) as usize
+        self.pages.min(self.dies.value()) as usize
     }
 
     /// The die with the `column`-th page.
     fn die(self, column: usize) -> usize {
-        ((self.first + column as u64) % self.dies) as usize
+        self.dies.split(self.first + column as u64).1 as usize
     }
 
     /// First page of that die, in its layer.
     fn first_page(self, column: usize) -> u32 {
-        ((self.first + column as u64) / self.dies) as u32
+        self.dies.quotient(self.first + column as u64) as u32
     }
 
     /// Pages of that die.
     fn depth(self, column: usize) -> usize {
-        (self.pages - column as u64).div_ceil(self.dies) as usize
+        self.dies.quotient_up(self.pages - column as u64) as usize
     }
 
     /// Where the pages of the column begin if they are put one column behind the other.
     // The first columns are one page longer than the others.
     fn offset(self, column: usize) -> usize {
-        let (whole, rest) = ((self.pages / self.dies) as usize, (self.pages % self.dies) as usize);
-        column * whole + column.min(rest)
+        let (whole, rest) = self.dies.split(self.pages);
+        column * whole as usize + column.min(rest as usize)
     }
 
     /// Where the `index`-th page of the stripe is then.
     fn position(self, index: usize) -> usize {
-        let dies = self.dies as usize;
-        self.offset(index % dies) + index / dies
+        let (row, column) = self.dies.split(index as u64);
+        self.offset(column as usize) + row as usize
     }
 }
 
@@ -149,14 +154,10 @@ impl FlashDevice {
 
     #[inline]
     fn stripe(&self, command: &Command) -> Stripe {
-        let page_sectors = u64::from(self.page_sectors);
         let end = command.sector + u64::from(command.sectors);
-        let first = command.sector / page_sectors;
-        let stripe = Stripe {
-            first,
-            pages: end.div_ceil(page_sectors) - first,
-            dies: self.dies.all.len() as u64,
-        };
+        let first = self.page_divisor.quotient(command.sector);
+        let pages = self.page_divisor.quotient_up(end) - first;
+        let stripe = Stripe { first, pages, dies: self.die_divisor };
         debug_assert_eq!(
             (0..stripe.width()).map(|column| stripe.depth(column)).sum::<usize>(),
             stripe.pages as usize,
@@ -169,7 +170,7 @@ impl FlashDevice {
     #[inline]
     pub(crate) fn piece(&self, command: &Command, index: u64) -> Piece {
         let page_sectors = u64::from(self.page_sectors);
-        let page = command.sector / page_sectors + index;
+        let page = self.page_divisor.quotient(command.sector) + index;
         let begin = page * page_sectors;
         let end = command.sector + u64::from(command.sectors);
         let piece = Piece {
@@ -183,12 +184,13 @@ impl FlashDevice {
 
     #[inline]
     pub(crate) fn die_of(&self, page: u64) -> (usize, u32) {
-        let dies = self.dies.all.len() as u64;
         if self.parts_shift == 0 {
-            return ((page % dies) as usize, (page / dies) as u32);
+            let (local, die) = self.die_divisor.split(page);
+            return (die as usize, local as u32);
         }
         let (array_page, part) = (page >> self.parts_shift, page & (self.parts() - 1));
-        ((array_page % dies) as usize, ((array_page / dies) << self.parts_shift | part) as u32)
+        let (local, die) = self.die_divisor.split(array_page);
+        (die as usize, (local << self.parts_shift | part) as u32)
     }
 
     /// Mapped pages of an array page.
@@ -625,7 +627,7 @@ impl FlashDevice {
         if self.parts_shift > 0 {
             return self.discard_parts(first..end_page, ready);
         }
-        let stripe = Stripe { first, pages: end_page - first, dies: self.dies.all.len() as u64 };
+        let stripe = Stripe { first, pages: end_page - first, dies: self.die_divisor };
         if self.cache.has_waiting() {
             // What waits in the cache must not be written after the discard.
             for page in first..end_page {

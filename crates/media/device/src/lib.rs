@@ -22,6 +22,7 @@ mod cut_watch;
 mod die;
 mod disk;
 mod disk_spec;
+mod divisor;
 mod flash;
 mod host_queues;
 mod host_spec;

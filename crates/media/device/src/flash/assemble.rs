@@ -2,6 +2,7 @@
 
 use super::{FlashDevice, PAGE_SECTORS_MAX, Places, Timeline, WriteCache};
 use crate::die::Dies;
+use crate::divisor::Divisor;
 use crate::read_retry::ReadRetry;
 use crate::slc::Slc;
 use crate::spec::{DeviceSpec, FlashSpec, SpecError};
@@ -134,6 +135,8 @@ impl FlashDevice {
         Ok(Self {
             sectors: flash.capacity_bytes / SECTOR_BYTES,
             page_sectors,
+            page_divisor: Divisor::new(u64::from(page_sectors)),
+            die_divisor: Divisor::new(u64::from(flash.dies())),
             // A power of two, as `parts_of_page` checks.
             parts_shift: parts.trailing_zeros(),
             host: spec.host,
