@@ -42,10 +42,15 @@ struct Step {
     parts_ns: [u64; PART_COUNT],
 }
 
+/// Classes of sizes: the powers of two of 32 bits.
+const SIZE_CLASSES: usize = u32::BITS as usize;
+
 /// Latencies of one kind of request, in steps that know where the time went. Memory does not grow with the requests.
 #[derive(Debug)]
 pub(crate) struct Account {
-    pub(crate) latencies: Latencies,
+    /// By the logarithm of the power of two that holds the request's sectors. A request is recorded here alone: all
+    /// together are the latencies of the kind, so that no second histogram is kept with each request.
+    sizes: [Option<Box<Latencies>>; SIZE_CLASSES],
     steps: Vec<Step>,
 }
 
@@ -60,7 +65,7 @@ impl Default for Account {
     fn default() -> Self {
         // As many as 64 bits have: a backlog may last for days of simulated time.
         let steps = vec![Step::default(); ((64 - STEP_BITS as usize) + 1) << STEP_BITS];
-        Self { latencies: Latencies::default(), steps }
+        Self { sizes: Default::default(), steps }
     }
 }
 
@@ -101,7 +106,8 @@ impl Account {
     #[inline]
     pub(crate) fn record(&mut self, times: &BioTimes) {
         let latency_ns = times.q2c_ns();
-        self.latencies.record(latency_ns);
+        let class = times.bio.sectors.next_power_of_two().trailing_zeros();
+        self.sizes[class as usize].get_or_insert_default().record(latency_ns);
         let parts = parts_of(times);
         debug_assert_eq!(parts.iter().sum::<u64>(), latency_ns, "the parts are the whole");
         let step = &mut self.steps[step_of(latency_ns)];
@@ -111,10 +117,23 @@ impl Account {
         }
     }
 
+    /// Latencies by size: the sectors of the longest request of the class, and the class.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = (u32, &Latencies)> {
+        let classes = self.sizes.iter().zip(0..);
+        classes.filter_map(|(latencies, class)| Some((1 << class, latencies.as_deref()?)))
+    }
+
+    /// Latencies of all sizes.
+    pub(crate) fn latencies(&self) -> Latencies {
+        let mut all = Latencies::default();
+        self.sizes().for_each(|(_, latencies)| all.add(latencies));
+        all
+    }
+
     /// What each band of [`BAND_NAMES`] waited for. A step belongs to the band that holds its first request.
     pub(crate) fn bands(&self) -> [BandSums; BAND_NAMES.len()] {
         let mut bands = [BandSums::default(); BAND_NAMES.len()];
-        let all = self.latencies.count();
+        let all = self.sizes().map(|(_, latencies)| latencies.count()).sum();
         let ends: Vec<u64> = BAND_ENDS
             .iter()
             .map(|end| (u128::from(all) * u128::from(*end)).div_ceil(1_000_000) as u64)

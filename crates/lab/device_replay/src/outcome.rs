@@ -167,15 +167,15 @@ impl Outcome {
     ) -> Self {
         // A trace without requests ends at once; its rates are 0, not undefined.
         let seconds = watch.end_ns.max(1) as f64 / 1e9;
-        let [reads, writes] = [0, 1].map(|kind| &watch.accounts[kind].latencies);
+        let [reads, writes] = watch.accounts.each_ref().map(Account::latencies);
         let requests_in = counted.sent.iter().sum();
         // Counted apart from what was sent: where the requests end, and where they begin.
         let requests_out =
             reads.count() + writes.count() + watch.flushes.count() + watch.discards.count();
         assert_eq!(requests_in, requests_out, "every request that went in comes out");
         let kinds = [
-            ("read", reads),
-            ("write", writes),
+            ("read", &reads),
+            ("write", &writes),
             ("flush", &watch.flushes),
             ("discard", &watch.discards),
         ];
@@ -257,12 +257,15 @@ fn is_nothing(counts: &[u64; 2]) -> bool {
 }
 
 fn sizes(watch: &Watch) -> Vec<SizeClass> {
-    let class = |((is_write, sectors), latencies): (&(bool, u32), &Latencies)| SizeClass {
-        operation: if *is_write { "write" } else { "read" },
-        up_to_bytes: u64::from(*sectors) * SECTOR_BYTES,
+    let kinds = ["read", "write"].into_iter().zip(&watch.accounts);
+    let class = |operation, (sectors, latencies): (u32, &Latencies)| SizeClass {
+        operation,
+        up_to_bytes: u64::from(sectors) * SECTOR_BYTES,
         latencies: LatencySummary::of(latencies),
     };
-    watch.sizes.iter().map(class).collect()
+    kinds
+        .flat_map(|(operation, account)| account.sizes().map(move |size| class(operation, size)))
+        .collect()
 }
 
 fn bands(operation: &'static str, account: &Account) -> Vec<Band> {

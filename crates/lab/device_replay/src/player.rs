@@ -10,7 +10,6 @@ use jobs::Latencies;
 use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings};
 use sim::{Sim, Simulation, WaitQueue};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
 use thiserror::Error;
@@ -85,8 +84,6 @@ pub enum ReplayError {
 pub(crate) struct Watch {
     /// Reads, then writes.
     pub(crate) accounts: [Account; 2],
-    /// Latencies by direction and the power of two that holds the request's sectors.
-    pub(crate) sizes: BTreeMap<(bool, u32), Latencies>,
     pub(crate) flushes: Latencies,
     pub(crate) discards: Latencies,
     /// Sum over requests of their time in the block layer and the device (G to C).
@@ -106,8 +103,6 @@ impl Observer for Watch {
             self.discards.record(times.q2c_ns());
         } else {
             self.accounts[usize::from(is_write)].record(times);
-            let class = sectors.next_power_of_two();
-            self.sizes.entry((is_write, class)).or_default().record(times.q2c_ns());
             self.bytes[usize::from(is_write)] += u64::from(sectors) * SECTOR_BYTES;
         }
         self.held_ns += u128::from(times.complete_ns - times.get_ns);
