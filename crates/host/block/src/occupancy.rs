@@ -75,8 +75,9 @@ impl Occupancy {
         // Commands of a device that reorders can end before older ones.
         if self.running.front().is_some_and(is_it) {
             self.running.pop_front();
-        } else {
-            self.running.retain(|running| running.command != command);
+        } else if let Some(place) = self.running.iter().position(is_it) {
+            // A command is there once, so the rest need not be looked at.
+            self.running.remove(place);
         }
     }
 

@@ -274,7 +274,11 @@ impl RequestQueue {
     pub async fn submit_arrived(&self, bio: Bio, arrived_ns: u64) -> Handle {
         debug_assert!(arrived_ns <= self.0.sim.now(), "a bio is submitted after it arrived");
         let times = BioTimes { is_merged: true, ..BioTimes::entering(bio, arrived_ns) };
-        self.submit_times(times, None, None).await
+        let (handle, without_request) = self.submit_at_once(times, None, None);
+        if let Some(member) = without_request {
+            self.submit_later(&bio, member, None).await;
+        }
+        handle
     }
 
     /// As [`RequestQueue::submit`], with the bytes that the bio moves.
@@ -287,16 +291,24 @@ impl RequestQueue {
         // Assumed merged; a request of its own clears the flag below. A bio in a plug's request has
         // no other moment to learn it.
         let times = BioTimes { is_merged: true, ..BioTimes::entering(bio, self.0.sim.now()) };
-        self.submit_times(times, bytes, plug).await
+        let plug = plug.filter(|_| self.0.state.borrow().options.plugging == Plugging::Task);
+        let (handle, without_request) = self.submit_at_once(times, bytes, plug);
+        if let Some(member) = without_request {
+            self.submit_later(&bio, member, plug).await;
+        }
+        handle
     }
 
-    async fn submit_times(
+    /// As much of a submission as waits for nothing, which is all of it for most bios; one that finds no request is
+    /// given back.
+    // No part of a future: what lives across an `await` is copied to its memory and back.
+    #[inline]
+    fn submit_at_once(
         &self,
         times: BioTimes,
         bytes: Option<Bytes>,
         plug: Option<&Plug>,
-    ) -> Handle {
-        let plug = plug.filter(|_| self.0.state.borrow().options.plugging == Plugging::Task);
+    ) -> (Handle, Option<Member>) {
         let (now_ns, bio) = (self.0.sim.now(), times.bio);
         // Of a bio that is merged this is M; one that gets a request of its own has its time set then.
         let times = BioTimes { get_ns: now_ns, ..times };
@@ -307,7 +319,7 @@ impl RequestQueue {
             // The plug first, without the scheduler (`attempt_plug_merge` before `elv_merge` in
             // `blk_queue_bio`).
             match plug.try_merge(&bio, member, max_sectors) {
-                None => return handle,
+                None => return (handle, None),
                 Some(back) => member = back,
             }
         }
@@ -315,11 +327,13 @@ impl RequestQueue {
         let Err(member) = merged else {
             self.after_submit(&bio);
             // A merge lifts the plug of the queue as an insertion does, if the bio is synchronous.
-            return handle;
+            return (handle, None);
         };
-        self.get_request(&bio, plug).await;
+        if self.get_request(&bio, false) == Grant::Wait {
+            return (handle, Some(member));
+        }
         self.enqueue(&bio, member, plug);
-        handle
+        (handle, None)
     }
 
     /// A bio that reaches the queue, for whoever waits for its end.
@@ -328,28 +342,26 @@ impl RequestQueue {
         Handle { bio: ended.begin(&self.0.sim, times, bytes), ended }
     }
 
-    /// Waits until the limit of requests admits one more.
-    async fn get_request(&self, bio: &Bio, plug: Option<&Plug>) {
-        let mut waited = false;
+    /// Asks for a request of the limit.
+    fn get_request(&self, bio: &Bio, has_waited: bool) -> Grant {
+        let now_ns = self.0.sim.now();
+        let mut state = self.0.state.borrow_mut();
+        let state = &mut *state;
+        let pool = &mut state.hardware[state.map.hardware_queue(bio.pid)].pool;
+        // A task that slept has a batch granted (`get_request_wait`), or it would sleep
+        // again for its next bio.
+        if has_waited {
+            pool.woke(now_ns, bio.pid);
+        }
+        let must = state.elevator.must_queue(bio);
+        let limit = state.elevator.scheduler().depth_limit(bio, state.elevator.queue());
+        pool.allocate(now_ns, bio, must, limit)
+    }
+
+    /// Submits a bio that found no request, when there is one.
+    async fn submit_later(&self, bio: &Bio, member: Member, plug: Option<&Plug>) {
+        let line = self.0.state.borrow().line(bio);
         loop {
-            let now_ns = self.0.sim.now();
-            let line = {
-                let mut state = self.0.state.borrow_mut();
-                let state = &mut *state;
-                let line = state.line(bio);
-                let pool = &mut state.hardware[line / 2].pool;
-                // A task that slept has a batch granted (`get_request_wait`), or it would sleep
-                // again for its next bio.
-                if waited {
-                    pool.woke(now_ns, bio.pid);
-                }
-                let must = state.elevator.must_queue(bio);
-                let limit = state.elevator.scheduler().depth_limit(bio, state.elevator.queue());
-                match pool.allocate(now_ns, bio, must, limit) {
-                    Grant::Granted => return,
-                    Grant::Wait => line,
-                }
-            };
             // A task must not sleep on requests that lie in its own plug: they would never go
             // (`blk_flush_plug` in `io_schedule`).
             if let Some(plug) = plug {
@@ -359,8 +371,11 @@ impl RequestQueue {
             // held back (`__generic_unplug_device`).
             self.run_unplugged();
             self.0.waiters[line / 2][line % 2].wait().await;
-            waited = true;
+            if self.get_request(bio, true) == Grant::Granted {
+                break;
+            }
         }
+        self.enqueue(bio, member, plug);
     }
 
     /// A request was granted: it goes to the plug or to the scheduler.
