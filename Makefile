@@ -140,12 +140,13 @@ assertion-faults: ## Plant faults, and see which assertions fail; at most ten mi
 target/tools/bin/cargo-mutants:
 	cargo install --quiet --locked --root target/tools cargo-mutants@27.1.0
 
-docs: build ## Write docs/api.md, findings.md, fio.md, open-au.md and slc-cache.md from docstrings, verdicts, options and runs
+docs: build ## Write docs/api.md, findings.md, fio.md, open-au.md, slc-cache.md and write-amplification-by-file-system.md
 	$(BIN)/python scripts/api_page.py
 	$(BIN)/python scripts/findings.py
 	$(BIN)/python scripts/fio_page.py
 	$(BIN)/python scripts/open_au.py
 	$(BIN)/python scripts/slc_cache.py
+	$(BIN)/python scripts/write_amplification_labs.py
 
 # AGAINST='out/bench-before.json' compares.
 bench: build ## Measure speed against bare loops, in processor time; writes out/bench.json
