@@ -88,7 +88,7 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 	cargo test --quiet --manifest-path extras/ublk/Cargo.toml
 	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_serve_kernel.py python/tests/test_serve_ublk.py
 	NANDLAB_LONG_TESTS=1 NANDLAB_TEAR_CASES=100 NANDLAB_CALL_SEEDS=200 $(BIN)/python -m pytest -q python/tests/test_kernel_tearing.py \
-		python/tests/test_failing_calls.py
+		python/tests/test_failing_calls.py python/tests/test_serve_kernel.py
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \
 		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
 	@# DKMS in a clean Debian, which takes root, the network and some minutes.
@@ -140,13 +140,14 @@ assertion-faults: ## Plant faults, and see which assertions fail; at most ten mi
 target/tools/bin/cargo-mutants:
 	cargo install --quiet --locked --root target/tools cargo-mutants@27.1.0
 
-docs: build ## Write docs/api.md, findings.md, fio.md, open-au.md, slc-cache.md and write-amplification-by-file-system.md
+docs: build ## Write docs/api.md, findings.md, fio.md, open-au.md, slc-cache.md, sqlite-cuts.md and write-amplification-by-file-system.md
 	$(BIN)/python scripts/api_page.py
 	$(BIN)/python scripts/findings.py
 	$(BIN)/python scripts/fio_page.py
 	$(BIN)/python scripts/open_au.py
 	$(BIN)/python scripts/slc_cache.py
 	$(BIN)/python scripts/write_amplification_labs.py
+	$(BIN)/python scripts/sqlite_cuts.py
 
 # AGAINST='out/bench-before.json' compares.
 bench: build ## Measure speed against bare loops, in processor time; writes out/bench.json

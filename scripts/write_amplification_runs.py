@@ -18,8 +18,8 @@ from typing import Any
 
 from generated_page import DOCS
 
+from nandlab.labs import file_systems
 from nandlab.labs.amplification import Calls, Counted, carry_out, logger, record
-from nandlab.labs.recipes import RECIPES
 from nandlab.vm import find_kernel
 
 RECORD = DOCS / "write-amplification-by-file-system.json"
@@ -111,10 +111,10 @@ def load() -> dict[str, Any]:
 
 def measured(file_system: str, run: int) -> Iterator[Row]:
     """A run of a kernel, on all layers."""
-    recipe, kernel, known = RECIPES[file_system], find_kernel(SERIES), calls()
+    system, kernel, known = file_systems.FILE_SYSTEMS[file_system], find_kernel(SERIES), calls()
     with tempfile.TemporaryDirectory(prefix="nandlab-amplification-") as folder:
         log = Path(folder) / "log"
-        recording, found = record(recipe, kernel, CARD, known, log, **PAGE.options())
+        recording, found = record(system, kernel, CARD, known, log, **PAGE.options())
         for layer in LAYERS:
             carried = carry_out(recording, CARD, known, **layer.options())
             if layer == PAGE:
@@ -127,8 +127,8 @@ def measured_directly(file_system: str) -> Row:
     known, options = calls(), DIRECT.options()
     with tempfile.TemporaryDirectory(prefix="nandlab-amplification-") as folder:
         log = Path(folder) / "log"
-        recipe, kernel = RECIPES[file_system], find_kernel(SERIES)
-        recording, found = record(recipe, kernel, CARD, known, log, **options)
+        system, kernel = file_systems.FILE_SYSTEMS[file_system], find_kernel(SERIES)
+        recording, found = record(system, kernel, CARD, known, log, **options)
         _check(file_system, carry_out(recording, CARD, known, **options), found)
     return Row(file_system, DIRECT.name, DIRECT_RUN, True, found)
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nandlab.api.requests import Replay, convert, replay, schedule
     from nandlab.api.runs import Run, open_run, run
     from nandlab.api.scripts import Crash, Script, crash, script
+    from nandlab.api.served_cuts import ServeCrash, serve_crash
     from nandlab.api.serving import ServedDevice, serve, serve_ctl, serve_replay
     from nandlab.api.study import Study
     from nandlab.api.syscall_logs import StraceImport, strace_import
@@ -57,6 +58,7 @@ __all__ = [
     "Replay",
     "Run",
     "Script",
+    "ServeCrash",
     "ServedDevice",
     "StraceImport",
     "Study",
@@ -88,6 +90,7 @@ __all__ = [
     "script",
     "search_readings",
     "serve",
+    "serve_crash",
     "serve_ctl",
     "serve_raw",
     "serve_replay",
@@ -113,6 +116,7 @@ _NAMES = {
     "requests": "Replay convert replay schedule",
     "runs": "Run open_run run",
     "scripts": "Crash Script crash script",
+    "served_cuts": "ServeCrash serve_crash",
     "serving": "ServedDevice serve serve_ctl serve_replay",
     "study": "Study",
     "syscall_logs": "StraceImport strace_import",

@@ -25,7 +25,7 @@ ENDS_WITHIN_S = 2.0
 WORKLOAD = Path(__file__).parents[2] / "workloads/compare/update.toml"
 STUDY = Path(__file__).parents[2] / "studies/ftl-windows/study.toml"
 RUNNER = Path(__file__).with_name("limited_commands.py")
-NEEDS_A_MACHINE = {("capture",), ("serve-raw",)}
+NEEDS_A_MACHINE = {("capture",), ("serve-crash",), ("serve-raw",)}
 """Boot a kernel before they look at most of their numbers, or at once: tests of their own."""
 
 SCRIPTS = {

@@ -24,7 +24,7 @@ WITHOUT_JSON = {("completion",)}
 NEEDS_CLIENTS = {("serve",), ("serve-ctl",)}
 """Work until somebody ends them: the tests of servers have their JSON."""
 
-NEEDS_LONG = {("capture",), ("readings",), ("serve-raw",), ("validate",)}
+NEEDS_LONG = {("capture",), ("readings",), ("serve-crash",), ("serve-raw",), ("validate",)}
 """Boots a machine, or takes minutes: tests of their own have their JSON."""
 
 

@@ -31,6 +31,7 @@ STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
 WITHOUT = {
     ("capture",): "boots a machine: test_capture.py and test_vm.py have it",
     ("serve-raw",): "boots a machine: test_raw_chips.py and test_vm.py have it",
+    ("serve-crash",): "boots machines: test_serve_crash.py has its interruption",
     ("serve",): "works until it is ended: test_serve.py has its signals",
     ("serve-ctl",): "waits for a server: test_serve.py has it",
 }

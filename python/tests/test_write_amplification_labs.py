@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nandlab.labs.amplification import carry_out, logger, record
-from nandlab.labs.recipes import RECIPES
+from nandlab.labs.file_systems import FILE_SYSTEMS
 from nandlab.vm import VmUnavailable, find_kernel, require_programs
 from nandlab.vm.guest_program import find_guest_program
 from nandlab.vm.programs import MACHINE_PROGRAMS
@@ -155,16 +155,16 @@ def test_requests_of_a_kernel_are_carried_out_on_other_layers(
     scripts: dict[str, ModuleType], tmp_path: Path
 ) -> None:
     """A short run, with a layer behind the socket that merges blocks."""
-    runs, recipe = scripts["runs"], RECIPES["fat"]
+    runs, system = scripts["runs"], FILE_SYSTEMS["fat"]
     try:
-        require_programs((*MACHINE_PROGRAMS, *recipe.programs))
+        require_programs((*MACHINE_PROGRAMS, *system.programs))
         kernel = find_kernel("6.12")
         find_guest_program()
     except VmUnavailable as reason:
         pytest.skip(str(reason))
     calls = logger(appends=24, small_files=6, cold_mebibytes=1, rotate_after=8, seed=1)
     options = runs.DIRECT.options()
-    recording, counted = record(recipe, kernel, runs.CARD, calls, tmp_path / "log", **options)
+    recording, counted = record(system, kernel, runs.CARD, calls, tmp_path / "log", **options)
     # Each append and each small file is synced, and FAT flushes the card for each.
     assert counted.flushes >= 24 + 12
     assert counted.written_bytes > calls.application_bytes

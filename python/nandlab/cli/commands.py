@@ -40,6 +40,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "serving:serve_replay",
         "Carry the log of `nandlab serve` out again, and compare the digest of the chips.",
     ),
+    "serve-crash": (
+        "served_cuts:serve_crash",
+        "Fail the power of a served device under a real kernel, and compare what is left.",
+    ),
     "serve-raw": (
         "raw_chips:serve_raw",
         "Run a shell script in a real kernel on a raw chip from an image.",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nandlab.api.serving import ServedDevice, serve
-from nandlab.labs.recipes import Recipe
+from nandlab.labs.file_systems import FileSystem
 from nandlab.labs.request_logs import Client, requests
 from nandlab.vm import Contents, Drive, Kernel, Machine, run_machine
 from nandlab.vm.guest_program import find_guest_program
@@ -110,7 +110,7 @@ class Recording:
 
 
 def record(
-    recipe: Recipe, kernel: Kernel, device: str | Path, calls: Calls, log: Path, **options: Any
+    system: FileSystem, kernel: Kernel, device: str | Path, calls: Calls, log: Path, **options: Any
 ) -> tuple[Recording, Counted]:
     """Carry the calls out on a fresh file system on a fresh device; `options` go to `serve`.
 
@@ -120,16 +120,17 @@ def record(
     Raises `VmUnavailable` when something for the machine is missing, and `VmRunError` when a call
     fails.
     """
+    mount = system.mount.format(disk=_DISK, place="/mnt")
     with tempfile.TemporaryDirectory(prefix="nandlab-lab-") as folder:
         place = Path(folder)
         listen = f"unix:{place}/s"
         with serve(device, listen=listen, time="none", log=log, **options) as served:
-            make = f"{recipe.make}\n{recipe.mount}\n{_CALLS}"
-            _run(recipe, kernel, served, make, calls.before, place / "make")
+            make = f"{system.make.format(disk=_DISK)}\n{mount}\n{_CALLS}"
+            _run(system, kernel, served, make, calls.before, place / "make")
             before = served.statistics()
             # A request is in the file before its answer leaves.
             counted_from = log.stat().st_size
-            _run(recipe, kernel, served, f"{recipe.mount}\n{_CALLS}", calls.counted, place / "work")
+            _run(system, kernel, served, f"{mount}\n{_CALLS}", calls.counted, place / "work")
             counted = _difference(calls, before, served.statistics())
     return Recording(log, counted_from), counted
 
@@ -154,6 +155,9 @@ def carry_out(recording: Recording, device: str | Path, calls: Calls, **options:
             return _difference(calls, before, after)
 
 
+_DISK = "/dev/vda"
+"""The first drive of a machine."""
+
 _CALLS = """umask 0
 nandlab-guest calls --file /calls --directory /mnt --failures /output/failures
 if [ -s /output/failures ]; then head -n 3 /output/failures; exit 1; fi
@@ -162,16 +166,15 @@ umount /mnt
 
 
 def _run(
-    recipe: Recipe, kernel: Kernel, served: ServedDevice, script: str, calls: str, out: Path
+    system: FileSystem, kernel: Kernel, served: ServedDevice, script: str, calls: str, out: Path
 ) -> None:
     out.mkdir(parents=True)
     file = out / "calls"
     file.write_text(calls, encoding="utf-8")
     (address,) = served.addresses
     contents = Contents(
-        modules=recipe.modules,
-        available_modules=recipe.available_modules,
-        programs=recipe.programs,
+        modules=system.modules,
+        programs=system.programs,
         files={"programs/nandlab-guest": find_guest_program(), "calls": file},
     )
     drive = Drive(f"nbd:{address}", cache="writeback")

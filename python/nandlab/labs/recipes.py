@@ -1,102 +1,100 @@
-"""Recipes: a file system of a real kernel on a device that is served, made, written and checked.
+"""Recipes: a workload on a file system of a real kernel, on disks whose power fails.
 
-The disk is /dev/vda. A script writes files one after the other, each with fsync, and prints
-`ack N` on the console once file N is written: that is what an application would tell its user.
+A machine has several disks, which come one after the other: a boot costs more than all that is
+done to a disk. Each is a device of its own with a cut of its own.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-FILE_BYTES = 20_000
-"""Bytes of a file: some pages, and no whole number of them."""
+from nandlab.labs.file_systems import FILE_SYSTEMS, FileSystem
+from nandlab.labs.sqlite import SQLITE
+from nandlab.labs.workloads import FILES, Workload
+
+_QUIET = "dmesg -n 1"
+"""A message of the kernel would break into the lines of the guest: a dead disk makes many."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the guest makes, mounts and checks one file system."""
+    """A file system and what is done on it."""
 
-    name: str
-    make: str
-    mount: str
-    check: str
-    """Exits with 0 if the file system is consistent, or was repaired without a loss."""
+    system: FileSystem
+    workload: Workload
 
-    programs: tuple[str, ...]
-    modules: tuple[str, ...]
-    available_modules: tuple[str, ...] = ()
+    @property
+    def name(self) -> str:
+        """What the command is given."""
+        return f"{self.system.name}-{self.workload.name}"
 
-    def write_script(self, files: int) -> str:
-        """Makes the file system, and writes and acknowledges files until the disk is gone."""
-        return f"""{self.make}
-{self.mount}
-i=0
-while [ $i -lt {files} ]; do
-    i=$((i + 1))
-    {_content("$i")} > /tmp/data
-    dd if=/tmp/data of=/mnt/f$i bs=4k conv=fsync 2> /dev/null
-    echo "ack $i"
-done
-umount /mnt
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Programs of the host that the guest needs."""
+        return (*self.system.programs, *self.workload.programs)
+
+    def write_script(self, disk_numbers: Sequence[int]) -> str:
+        """Makes each file system in turn, and writes to it until its disk is gone.
+
+        A disk whose file system is mounted is told by `ready D`, the last step by `end D`.
+        """
+        return self._for_each(
+            disk_numbers, {number: self._write(number) for number in disk_numbers}
+        )
+
+    def check_script(self, disk_numbers: Sequence[int]) -> str:
+        """Lets the kernel recover each file system, looks at the items, and checks it.
+
+        `refused D mount` says that the kernel did not mount it, `refused D checker` that the
+        checker found what its repair did not mend, `repaired D` that it did, `checked D` the end.
+        """
+        return self._for_each(
+            disk_numbers, {number: self._check(number) for number in disk_numbers}
+        )
+
+    def _for_each(self, disk_numbers: Sequence[int], bodies: Mapping[int, str]) -> str:
+        functions = "".join(f"disk_{number}() {{\n{bodies[number]}}}\n" for number in disk_numbers)
+        calls = "".join(f"disk_{number}\n" for number in disk_numbers)
+        return f"set +e\n{_QUIET}\n{self.workload.condition}\n{functions}{calls}true\n"
+
+    def _write(self, number: int) -> str:
+        disk, place = disk_name(number), f"/mnt/{number}"
+        return f"""mkdir {place}
+{self.system.make.format(disk=disk)} || return
+{self.system.mount.format(disk=disk, place=place)} || return
+echo "ready {number}"
+{self.workload.write(number, place)}umount {place}
+echo "end {number}"
 """
 
-    def check_script(self, acknowledged: int) -> str:
-        """Lets the kernel recover, compares the files that were acknowledged, and checks."""
-        return f"""{self.mount}
-i=0
-while [ $i -lt {acknowledged} ]; do
-    i=$((i + 1))
-    {_content("$i")} > /tmp/data
-    if [ ! -f /mnt/f$i ]; then echo "lost $i"; elif ! cmp -s /tmp/data /mnt/f$i; then
-        echo "damaged $i"; fi
-done
-echo "files $(ls /mnt | grep -c '^f')"
-umount /mnt
-set +e
-{self.check} > /tmp/check 2>&1
-echo "check $?"
-cat /tmp/check
+    def _check(self, number: int) -> str:
+        disk, place = disk_name(number), f"/mnt/{number}"
+        check = self.system.check.format(disk=disk)
+        return f"""mkdir {place}
+if {self.system.mount.format(disk=disk, place=place)}; then
+{self.workload.check(number, place)}umount {place}
+else
+    echo "refused {number} mount"
+fi
+if ! {{ {check}; }} > /tmp/check 2>&1; then
+    cat /tmp/check
+    {self.system.repair.format(disk=disk)}
+    if {{ {check}; }}; then echo "repaired {number}"; else echo "refused {number} checker"; fi
+fi
+echo "checked {number}"
 """
 
 
-def _content(number: str) -> str:
-    """The bytes of a file, by its number."""
-    return f'yes "file {number}" | head -c {FILE_BYTES}'
+def disk_name(number: int) -> str:
+    """The disk of a number, from 1 on, as the guest names it."""
+    return f"/dev/vd{chr(ord('a') + number - 1)}"
 
 
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe(
-            "ext4",
-            "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/vda",
-            "mount -t ext4 /dev/vda /mnt",
-            "fsck.ext4 -fn /dev/vda",
-            ("mkfs.ext4", "fsck.ext4"),
-            ("ext4", "crc32c_generic"),
-        ),
-        Recipe(
-            "f2fs",
-            "mkfs.f2fs -q -f /dev/vda",
-            "mount -t f2fs /dev/vda /mnt",
-            "fsck.f2fs --dry-run /dev/vda",
-            ("mkfs.f2fs", "fsck.f2fs"),
-            ("f2fs", "crc32_generic"),
-        ),
-        Recipe(
-            "fat",
-            "mkfs.vfat /dev/vda > /dev/null",
-            "mount -t vfat /dev/vda /mnt",
-            # The dirty bit that a cut leaves is no damage: -a clears it, and repairs what is safe.
-            "fsck.vfat -a /dev/vda; fsck.vfat -n /dev/vda",
-            ("mkfs.vfat", "fsck.vfat"),
-            ("vfat", "nls_cp437", "nls_ascii", "nls_utf8", "nls_iso8859_1"),
-        ),
-        Recipe(
-            "btrfs",
-            "mkfs.btrfs -q -f /dev/vda",
-            "mount -t btrfs /dev/vda /mnt",
-            "btrfs check --readonly /dev/vda",
-            ("mkfs.btrfs", "btrfs"),
-            ("btrfs", "crc32c_generic"),
-        ),
+        Recipe(system, workload)
+        for system in FILE_SYSTEMS.values()
+        for workload in (FILES, *SQLITE)
     )
 }
+"""All recipes, sorted by name."""
