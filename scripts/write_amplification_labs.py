@@ -81,8 +81,8 @@ CONDITIONS = """
   a cache of 512 entries for 32,768 pages. `hybrid` maps its first two units by pages and keeps
   five others open.
 - **Kernel**: Debian {kernel} in the emulated machine. Options of mkfs and mount are those of
-  `python/nandlab/labs/file_systems.py`, all by default. btrfs keeps its metadata twice then. Packages:
-  {packages}.
+  `python/nandlab/labs/file_systems.py`, all by default. btrfs keeps its metadata twice then.
+  Packages: {packages}.
 - **Calls**: {appends:,} appends to a log, each with fsync. The log is renamed after {rotate} of
   them. After each second one a file of 1,000 to 24,000 bytes, of {small}, is written anew with
   fsync. Every fourth of those is deleted first. Before, {cold} MiB of cold files are written,

@@ -40,7 +40,7 @@ def serve_raw(
         script: Run this shell script as root. It finds the chip as /dev/mtd0 and an empty folder
             /mnt.
         output: Write the chip to this file at the end, with data and spare area of every page.
-        part: Stand for this part: k9f1g08u0a, k9f2g08u0b, k9f2g08u0c, mt29f2g08aab or
+        part: Use this part: k9f1g08u0a, k9f2g08u0b, k9f2g08u0c, mt29f2g08aab or
             nandsim-64MiB.
         blocks: Make a partition of so many blocks. Without it: those of the image, or 64.
         kernel: Boot this kernel.

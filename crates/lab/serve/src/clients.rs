@@ -1,9 +1,9 @@
 //! Takes clients in, a thread each, and looks after the supply while none of them asks for anything.
 
 use crate::connection::{Connection, End};
-use crate::core::Failure;
 use crate::shared::{Shared, lock};
 use crate::socket::{Listener, Socket};
+use crate::work::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

@@ -5,10 +5,10 @@
 
 mod requests;
 
-use crate::core::Failure;
 use crate::outgoing::Outgoing;
 use crate::shared::Shared;
 use crate::socket::Socket;
+use crate::work::Failure;
 use nbd::{Handshake, Request, Session, Step};
 use requests::Long;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -17,26 +17,32 @@
 //! sent under the shared gate, and a power cut takes the gate alone. So no reply leaves after the moment of a cut.
 
 mod account;
+mod carry_out;
 mod clients;
 mod clock;
 mod connection;
 mod control;
 mod core;
+mod header;
 mod image;
 mod log;
 mod metrics;
+mod open_image;
 mod outgoing;
 mod questions;
 mod record;
 mod server;
 mod shared;
 mod socket;
+mod work;
 
 pub use account::{Account, Totals};
 pub use clock::{Clock, Pace};
-pub use core::{Core, CoreOptions, CutAfter, Failure, Power, Work};
-pub use image::{ImageError, image_options};
+pub use core::{Core, Power};
+pub use image::ImageError;
 pub use log::{LogError, LogReport, replay_log};
+pub use open_image::image_options;
 pub use server::{Server, ServerError, ServerOptions};
 pub use shared::{OutageTold, Statistics, Status};
 pub use socket::Address;
+pub use work::{CoreOptions, CutAfter, Failure, Work};

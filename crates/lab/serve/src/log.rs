@@ -11,18 +11,18 @@
 //!
 //! The magic names the version: another layout gets another number.
 
-use crate::core::{Core, CoreOptions};
-use crate::record::{Next, RecordWriter, Stop, carry_out_next, read_u32};
+use crate::carry_out::{Next, Stop, carry_out_next};
+use crate::core::Core;
+use crate::header::{read_options, write_options};
+use crate::record::RecordWriter;
+use crate::work::CoreOptions;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader};
 use std::path::Path;
 use thiserror::Error;
 
 const MAGIC: &[u8] = b"nandlab serve 1\n";
-
-/// Longest description of a device that is read. Real ones have some kilobytes.
-const OPTIONS_BYTES_MAX: u32 = 1 << 20;
 
 /// Begins a log.
 ///
@@ -32,18 +32,6 @@ pub(crate) fn begin_log(mut file: File, options: &CoreOptions) -> io::Result<Rec
     // A server that is killed at once leaves a log of no records.
     write_options(&mut file, MAGIC, options)?;
     Ok(RecordWriter::new(file))
-}
-
-/// Writes how a device was made.
-pub(crate) fn write_options(
-    to: &mut impl Write,
-    magic: &[u8],
-    options: &CoreOptions,
-) -> io::Result<()> {
-    let told = serde_json::to_vec(options)?;
-    to.write_all(magic)?;
-    to.write_all(&(told.len() as u32).to_le_bytes())?;
-    to.write_all(&told)
 }
 
 /// Why a log cannot be carried out again.
@@ -145,20 +133,4 @@ pub fn replay_log(path: &Path) -> Result<(Core, LogReport), LogError> {
     }
     (report.cuts, report.end_ns, report.digest) = (core.cuts(), core.now_ns(), core.digest());
     Ok((core, report))
-}
-
-/// Reads how a device was made.
-pub(crate) fn read_options(input: &mut impl Read, magic: &[u8]) -> Result<CoreOptions, String> {
-    let mut found = vec![0; magic.len()];
-    input.read_exact(&mut found).map_err(|error| error.to_string())?;
-    if found != magic {
-        return Err("it begins with something else".into());
-    }
-    let length = read_u32(input).map_err(|error| error.to_string())?;
-    if length > OPTIONS_BYTES_MAX {
-        return Err(format!("its options take {length} bytes"));
-    }
-    let mut told = vec![0; length as usize];
-    input.read_exact(&mut told).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&told).map_err(|error| error.to_string())
 }

@@ -10,31 +10,31 @@
 //! | 11 end of a log | 64 letters: the digest of the chips |
 //! | 12 session | u32 length, then [`CutAfter`] or null as JSON |
 
-use crate::core::{Core, CutAfter, Failure, SECTOR_BYTES, Work};
+use crate::work::{CutAfter, SECTOR_BYTES, Work};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 
 /// Longest write of one record: the largest payload of a request.
-const WRITE_SECTORS_MAX: u32 = nbd::MAXIMUM_PAYLOAD_BYTES / SECTOR_BYTES as u32;
+pub(crate) const WRITE_SECTORS_MAX: u32 = nbd::MAXIMUM_PAYLOAD_BYTES / SECTOR_BYTES as u32;
 
 /// Letters of a digest.
-const DIGEST_LETTERS: usize = 64;
+pub(crate) const DIGEST_LETTERS: usize = 64;
 
 /// Longest description of a planned cut. Real ones have some ten bytes.
-const CUT_AFTER_BYTES_MAX: u32 = 1 << 10;
+pub(crate) const CUT_AFTER_BYTES_MAX: u32 = 1 << 10;
 
-const READ: u8 = 1;
-const WRITE: u8 = 2;
-const WRITE_FUA: u8 = 3;
-const ZERO: u8 = 4;
-const ZERO_FUA: u8 = 5;
-const DISCARD: u8 = 6;
-const FLUSH: u8 = 7;
-const PASS: u8 = 8;
-const CUT: u8 = 9;
-const RESTORE: u8 = 10;
-const END: u8 = 11;
-const SESSION: u8 = 12;
+pub(crate) const READ: u8 = 1;
+pub(crate) const WRITE: u8 = 2;
+pub(crate) const WRITE_FUA: u8 = 3;
+pub(crate) const ZERO: u8 = 4;
+pub(crate) const ZERO_FUA: u8 = 5;
+pub(crate) const DISCARD: u8 = 6;
+pub(crate) const FLUSH: u8 = 7;
+pub(crate) const PASS: u8 = 8;
+pub(crate) const CUT: u8 = 9;
+pub(crate) const RESTORE: u8 = 10;
+pub(crate) const END: u8 = 11;
+pub(crate) const SESSION: u8 = 12;
 
 /// A call of the core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,85 +169,4 @@ pub(crate) fn read_u64(input: &mut impl Read) -> io::Result<u64> {
     let mut bytes = [0; 8];
     input.read_exact(&mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
-}
-
-/// What comes next in a file of records.
-pub(crate) enum Next {
-    /// A record was carried out.
-    Done,
-    /// The log ends here, with this digest.
-    End(String),
-    /// The file ends here, between two records.
-    NoEnd,
-}
-
-/// Why no further record is carried out.
-pub(crate) enum Stop {
-    /// The file ends within a record.
-    CutShort,
-    File(io::Error),
-    Wrong(String),
-}
-
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::CutShort,
-            _ => Self::File(error),
-        }
-    }
-}
-
-/// Carries the next record out.
-pub(crate) fn carry_out_next(input: &mut impl Read, core: &mut Core) -> Result<Next, Stop> {
-    let mut kind = [0];
-    if input.read(&mut kind)? == 0 {
-        return Ok(Next::NoEnd);
-    }
-    let at_ns = read_u64(input)?;
-    // The same calls in the same order: a request that failed is one of them, for it may have changed the device.
-    let told = match kind[0] {
-        PASS => core.pass_time(at_ns),
-        CUT => core.cut(at_ns),
-        RESTORE => core.restore(at_ns).map(drop),
-        FLUSH => core.submit(at_ns, &Work::Flush).map(drop),
-        READ | WRITE | WRITE_FUA | ZERO | ZERO_FUA | DISCARD => {
-            let (sector, sectors) = (read_u64(input)?, read_u32(input)?);
-            let is_write = matches!(kind[0], WRITE | WRITE_FUA);
-            if is_write && sectors > WRITE_SECTORS_MAX {
-                return Err(Stop::Wrong(format!("a write of {sectors} sectors is too long")));
-            }
-            let length = if is_write { sectors as usize * SECTOR_BYTES as usize } else { 0 };
-            let mut bytes = vec![0; length];
-            input.read_exact(&mut bytes)?;
-            let work = match kind[0] {
-                READ => Work::Read { sector, sectors },
-                DISCARD => Work::Discard { sector, sectors },
-                ZERO | ZERO_FUA => Work::Zero { sector, sectors, fua: kind[0] == ZERO_FUA },
-                _ => Work::Write { sector, bytes: &bytes, fua: kind[0] == WRITE_FUA },
-            };
-            core.submit(at_ns, &work).map(drop)
-        }
-        SESSION => {
-            let length = read_u32(input)?;
-            if length > CUT_AFTER_BYTES_MAX {
-                return Err(Stop::Wrong(format!("a planned cut of {length} bytes is too long")));
-            }
-            let mut told = vec![0; length as usize];
-            input.read_exact(&mut told)?;
-            let cut_after = serde_json::from_slice(&told);
-            core.begin_session(cut_after.map_err(|error| Stop::Wrong(error.to_string()))?)
-        }
-        END => {
-            let mut digest = [0; DIGEST_LETTERS];
-            input.read_exact(&mut digest)?;
-            return Ok(Next::End(String::from_utf8_lossy(&digest).into_owned()));
-        }
-        other => return Err(Stop::Wrong(format!("kind {other} is unknown"))),
-    };
-    match told {
-        // What failed as it was recorded fails here, too.
-        Ok(()) | Err(Failure::PowerLost | Failure::Device(_)) => Ok(Next::Done),
-        Err(Failure::File { reason, .. }) => Err(Stop::File(reason)),
-    }
 }

@@ -3,13 +3,15 @@
 use crate::clients::{accept_all, watch};
 use crate::clock::{Clock, Pace};
 use crate::control::COMMANDS;
-use crate::core::{Core, CoreOptions, Failure, SECTOR_BYTES};
-use crate::image::{self, ImageError};
+use crate::core::Core;
+use crate::image::ImageError;
 use crate::log;
 use crate::metrics::PAGES;
+use crate::open_image;
 use crate::record::RecordWriter;
 use crate::shared::{Gate, Shared, Statistics, Status, lock};
 use crate::socket::{Address, Listener};
+use crate::work::{CoreOptions, Failure, SECTOR_BYTES};
 use jobs::Latencies;
 use nbd::{Export, transmission_flag};
 use std::collections::BTreeMap;
@@ -251,7 +253,7 @@ impl Sockets {
 /// The device, and what is offered of it.
 fn make(options: &ServerOptions) -> Result<(Core, Vec<Export>), ServerError> {
     let core = match &options.image {
-        Some(path) => image::open(path, &options.core)?,
+        Some(path) => open_image::open(path, &options.core)?,
         None => Core::new(&options.core).map_err(ServerError::Device)?,
     };
     let exports = exports(&core, options);

@@ -2,8 +2,9 @@
 
 use crate::account::{Account, Totals};
 use crate::clock::Clock;
-use crate::core::{Core, Failure, Power, SECTOR_BYTES};
+use crate::core::{Core, Power};
 use crate::socket::Socket;
+use crate::work::{Failure, SECTOR_BYTES};
 use device::{DeviceStatistics, Outage};
 use jobs::Latencies;
 use nbd::Export;

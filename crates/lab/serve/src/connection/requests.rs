@@ -1,7 +1,8 @@
 //! What becomes of each request of a client: it is checked, carried out, and its reply waits for its moment.
 
 use super::{Connection, End, Waiting};
-use crate::core::{Core, Failure, SECTOR_BYTES, Work};
+use crate::core::Core;
+use crate::work::{Failure, SECTOR_BYTES, Work};
 use nbd::{Checked, ErrorNumber, Extent, Request, Session, StatusLimit, extent_flag};
 use std::cmp::Reverse;
 

@@ -4,7 +4,7 @@ use device::DeviceSpec;
 use serde_json::Value;
 
 /// The first key in which the device at hand differs from the one that was asked for; none if they are the same.
-pub(super) fn difference(held: &DeviceSpec, given: &DeviceSpec) -> Option<String> {
+pub(crate) fn difference(held: &DeviceSpec, given: &DeviceSpec) -> Option<String> {
     if held == given {
         return None;
     }
