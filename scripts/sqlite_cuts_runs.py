@@ -23,7 +23,7 @@ KERNEL = "6.1"
 SEED = 1
 CUTS = 20
 FEWER_CUTS = 10
-"""Where the comparison of settings is made already."""
+"""Where the comparison of settings is not the point, or is made already."""
 
 _KEPT = ("at", "acknowledged", "recovered", "lost", "older_lost", "damaged", "is_repaired",
          "refusals", "torn_operations", "lost_cached_sectors")  # fmt: skip
