@@ -67,7 +67,7 @@ FOREIGN = {
     "--reverse-bytes",  # objcopy
     "--table",  # dmsetup
     "--flush",  # nbdcopy
-    "--readonly",  # btrfs
+    *("--readonly", "--repair", "--force"),  # btrfs
     *("--bs", "--ioengine", "--runtime", "--rw", "--uri"),  # fio
 }
 """Options of other programs that documents name."""

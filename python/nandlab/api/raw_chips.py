@@ -43,13 +43,13 @@ def serve_raw(
         part: Use this part: k9f1g08u0a, k9f2g08u0b, k9f2g08u0c, mt29f2g08aab or
             nandsim-64MiB.
         blocks: Make a partition of so many blocks. Without it: those of the image, or 64.
-        kernel: Boot this kernel.
+        kernel: Use this kernel.
         cut_at: Cut the power in the operation of this number that changes the chip; the first one
             of the script is number 1.
         torn: Leave this of the torn operation: nothing, its first half, all but the spare area, or
             random bits.
         seed: Set the seed of the random bits.
-        seconds: End the machine after so many seconds of the host.
+        seconds: Set the longest time of the machine, in seconds of the host.
 
     """
     from nandlab.labs.raw_chip import PARTS, Chip, Cut, use
