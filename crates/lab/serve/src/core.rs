@@ -136,11 +136,9 @@ impl Core {
     /// [`Failure`]: the image, or a layer that cannot be built anew.
     pub(crate) fn begin_session(&mut self, cut_after: Option<CutAfter>) -> Result<(), Failure> {
         self.note(&Record::Session { at_ns: self.now_ns, cut_after })?;
-        let at_ns = self.now_ns;
         // The server before was killed: nothing of what it answered is lost, and its planned cut is forgotten.
-        if self.power == Power::On && self.sessions > 0 {
-            self.now_ns = self.stored().shut_down(at_ns)?;
-            self.power = Power::Off(Outage { at_ns: self.now_ns, ..Outage::default() });
+        if self.sessions > 0 {
+            self.shut_down()?;
         }
         if self.power != Power::On {
             let at_ns = self.now_ns;
@@ -412,16 +410,31 @@ impl Core {
         }
     }
 
+    /// Takes the supply away in order, if the device has one.
+    fn shut_down(&mut self) -> Result<(), Failure> {
+        if self.power != Power::On {
+            return Ok(());
+        }
+        // The supply may have failed in an operation of the chips, and the server ended before it took notice.
+        let outage = match self.stored().outage().cloned() {
+            Some(outage) => outage,
+            None => {
+                let now_ns = self.now_ns;
+                self.now_ns = self.stored().shut_down(now_ns)?;
+                Outage { at_ns: self.now_ns, ..Outage::default() }
+            }
+        };
+        self.power = Power::Off(outage);
+        Ok(())
+    }
+
     /// Takes the supply away in order, if the device has one, and makes the image hold the state instead of the calls.
     ///
     /// # Errors
     /// [`Failure`]. The image holds the calls then, and the next server carries them out again.
     pub(crate) fn end_image(&mut self) -> Result<(), Failure> {
         let Some(image) = self.image.take() else { return Ok(()) };
-        if self.power == Power::On {
-            let at_ns = self.now_ns;
-            self.now_ns = self.stored().shut_down(at_ns)?;
-        }
+        self.shut_down()?;
         image.replace(self.now_ns, self.stored()).map_err(Failure::of("image"))
     }
 

@@ -138,6 +138,41 @@ fn a_planned_cut_is_a_matter_of_one_session() {
     }
 }
 
+/// The supply failed in an operation of the chips, and the server was killed before it took notice.
+#[test]
+fn a_cut_that_no_server_noticed_is_one_all_the_same() {
+    let folder = Folder::new();
+    let options = kept(&folder, Pace::None, Some(CutAfter::Programs(40)));
+    let mut pages = Pages::new();
+    let server = start(&options);
+    let mut client = Client::connect(socket(&server)).expect("an answer");
+    for page in 0..PAGES {
+        if client.put(page * PAGE as u64, &[9; PAGE], true).is_none() {
+            break;
+        }
+        pages.0[page as usize] = 9;
+    }
+    let written = pages.0.iter().filter(|number| **number == 9).count();
+    assert!(written > 5 && written < PAGES as usize, "{written} pages before the cut");
+    let mut wait = 0;
+    while server.status().is_on && wait < 1_000 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        wait += 1;
+    }
+    let mut file = std::fs::read(image(&options)).expect("the image");
+    // The record of the cut: its kind and its time.
+    assert_eq!(file[file.len() - 9], 9);
+    file.truncate(file.len() - 9);
+    stop(server);
+    std::fs::write(image(&options), file).expect("room");
+    let server = start(&kept(&folder, Pace::None, None));
+    let mut client = Client::connect(socket(&server)).expect("an answer");
+    for (page, number) in (0..PAGES).zip(&pages.0).filter(|(_, number)| **number == 9) {
+        let bytes = client.read(page * PAGE as u64, PAGE as u32).expect("read");
+        assert!(bytes == [*number; PAGE], "page {page} was acknowledged with FUA");
+    }
+}
+
 #[test]
 fn the_same_sessions_make_the_same_image() {
     let run = || {
