@@ -35,8 +35,9 @@ AT_ACKNOWLEDGEMENTS = """
 ## Cuts right after a COMMIT
 
 The power fails as soon as an acknowledgement arrives, one of 1 to {items}, drawn from the seed.
-Nothing is on its way then but what COMMIT did not wait for. An application that pauses
-after a commit stays at this moment until the file system writes by itself. For ext4 that is up to
+The guest goes on for some milliseconds until then, and waits for nothing but its next
+COMMIT. An application that pauses after a commit stays at this moment until the file system
+writes by itself. For ext4 that is up to
 5 s (Documentation/admin-guide/ext4.rst, `commit`).
 """
 
@@ -45,7 +46,7 @@ AT_PROGRAMS = """
 
 The power fails in the middle of a page program, drawn from all between the mount and the unmount.
 The page is torn, and with it perhaps a transaction. A setting that syncs rarely programs most
-pages as the file system is unmounted.
+pages as the file system is unmounted. Cuts that tore nothing came after that, and are left out.
 """
 
 TABLE = """
@@ -91,7 +92,14 @@ the requests of two runs differ.
 
 def rows(record: Mapping[str, Any], by: str) -> list[tuple[Setting, dict[str, Any]]]:
     """Settings on record that count cut points so, in the order in which they are run."""
-    return [(one, record[one.key]) for one in settings() if one.by == by and one.key in record]
+    found = [(one, record[one.key]) for one in settings() if one.by == by and one.key in record]
+    if by != "programs":
+        return found
+    # Behind the last program there is nothing to tear.
+    return [
+        (one, {**answer, "cuts": [cut for cut in answer["cuts"] if cut["torn_operations"]]})
+        for one, answer in found
+    ]
 
 
 def summary(answer: Mapping[str, Any]) -> dict[str, int]:

@@ -235,7 +235,7 @@ def page(kept: dict[str, Any]) -> str:
         lambda name, layer: found.product(name, layer).span,
     )
     tables += _matrix(
-        "Erases of a block",
+        "Erases of the card",
         lambda name, layer: f"{found.spread(name, layer, lambda one: one.erases).mean:,.0f}",
     )
     direct = [

@@ -293,13 +293,19 @@ def test_what_is_said_after_the_power_failed_does_not_count(bench: Any) -> None:
 
 
 def test_a_machine_that_stops_in_a_disk_leaves_the_others_to_another(bench: Any) -> None:
-    dies = VmRunError("stopped", "refused 1 integrity\n")
+    dies = VmRunError("stopped", "checking 1\nrefused 1 integrity\n")
     whole, scripts = bench(WRITE, dies, "kept 2 1 1\nchecked 2\n")
     (first, second), _ = cuts.cut_batch(whole, TWO)
     assert (first.refusals, first.lost) == (("machine stopped",), (1, 2))
     assert second.is_sound
     assert "disk_1" in scripts[1]
     assert "disk_1" not in scripts[2]
+
+
+def test_a_machine_that_never_comes_to_a_disk_says_nothing_of_it(bench: Any) -> None:
+    whole, _ = bench(WRITE, VmRunError("no boot", "checking\n"))
+    with pytest.raises(VmRunError, match="no boot"):
+        cuts.cut_batch(whole, TWO)
 
 
 def test_ctrl_c_keeps_the_disks_that_were_checked(bench: Any) -> None:

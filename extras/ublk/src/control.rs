@@ -75,8 +75,16 @@ impl Driver {
         let entry = opcode::UringCmd80::new(fd, what.number()).cmd(bytes).build();
         // SAFETY: the memory at `address` belongs to the caller, which waits here until the command is over.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
-        self.ring.submit_and_wait(1)?;
-        let result = self.ring.completion().next().map_or(-libc_eio(), |entry| entry.result());
+        // Also after a signal: the driver reads and writes the memory at `address` until it has answered.
+        let result = loop {
+            match self.ring.submit_and_wait(1) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => drop(other?),
+            }
+            if let Some(entry) = self.ring.completion().next() {
+                break entry.result();
+            }
+        };
         if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
     }
 }

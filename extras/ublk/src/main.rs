@@ -2,7 +2,8 @@
 //!
 //! As `nandlab serve`, without a socket: the kernel's ublk driver hands the requests of /dev/ublkbN over. It takes root
 //! and Linux 6.5 or later with the module ublk_drv (it has `UBLK_F_USER_COPY`). Commands come on standard input, a word a line: `cut`, `restore`,
-//! `stats`, `stop`; each is answered with a line of JSON.
+//! `stats`, `stop`; each is answered with a line of JSON. SIGINT
+//! and SIGTERM are `stop`.
 
 mod control;
 mod layout;
@@ -15,8 +16,12 @@ use layout::Control;
 use options::Options;
 use queue::{Arrival, Queue};
 use serve::Core;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
@@ -75,6 +80,10 @@ fn serve(mut queue: Queue, mut target: Target, device: u32) -> Result<(), String
     });
     let mut starting = Some(starting);
     let commands = commands();
+    let is_ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register(signal, Arc::clone(&is_ended)).map_err(|error| error.to_string())?;
+    }
     let mut arrivals = Vec::new();
     let mut gone = 0;
     while gone < DEPTH {
@@ -92,6 +101,10 @@ fn serve(mut queue: Queue, mut target: Target, device: u32) -> Result<(), String
         }
         if let Some(thread) = starting.take_if(|thread| thread.is_finished()) {
             thread.join().map_err(|_| "the start of the device failed")??;
+        }
+        // Without this the driver would keep the device, and its file systems would wait for it for good.
+        if is_ended.swap(false, Ordering::Relaxed) {
+            obey("stop", &mut target, device);
         }
         match commands.try_recv() {
             Ok(command) => obey(&command, &mut target, device),

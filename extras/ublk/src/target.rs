@@ -63,7 +63,11 @@ impl Target {
             }
         };
         match done {
-            Ok(due_ns) => self.queue(due_ns, tag, length as i32),
+            Ok(due_ns) => {
+                // Bytes count for requests that move some: a discard may be longer than a result can say.
+                let moves = matches!(request.operation, layout::READ | layout::WRITE);
+                self.queue(due_ns, tag, if moves { length as i32 } else { 0 });
+            }
             // Like a disk whose cable was pulled: it answers with errors until the power is back.
             Err(_) => self.queue(at_ns, tag, -libc_eio()),
         }

@@ -109,6 +109,8 @@ def serve_crash(
             "item": chosen.workload.item,
             "items": chosen.workload.items,
             "device": str(device),
+            "ftl": ftl,
+            "settings": dict(settings or {}),
             "capacity": str(capacity),
             "precondition": precondition,
             "kernel": booted.release,

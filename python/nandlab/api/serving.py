@@ -141,7 +141,7 @@ def serve(
         metrics: Show the state at this address (tcp:ADDRESS:PORT or unix:PATH) over HTTP, in the
             text format of Prometheus.
         log: Record every request and power cut in this file.
-        image: Keep the device in this file from one server to the next: bytes, tables and wear.
+        image: Keep the device in this file from one server to the next: bytes, wear and bad blocks.
         bytes_in: Keep the bytes of pages in an unnamed file in this folder, not in memory.
         allow_remote: Listen at addresses that other machines reach.
 

@@ -63,7 +63,7 @@ def sentences(answer: Mapping[str, Any]) -> list[str]:
             told.append(f"{older:,} of them {is_older} kept.")
         else:
             told.append("Only the newest are lost: nothing older than what was kept.")
-    elif totals["acknowledged"]:
+    elif totals["acknowledged"] and not totals["damaged"]:
         told.append("Nothing that was acknowledged is lost.")
     if totals["damaged"]:
         told.append(f"{counted(totals['damaged'], item)} damaged.")

@@ -86,7 +86,7 @@ def serve(
     log
         Record every request and power cut in this file, for `nandlab serve-replay`.
     image
-        Keep the device in this file from one server to the next: bytes, tables and wear.
+        Keep the device in this file from one server to the next: bytes, wear and bad blocks.
     bytes_in
         Keep the bytes of pages in an unnamed file in this folder, not in memory.
     allow_remote

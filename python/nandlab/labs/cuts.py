@@ -196,10 +196,11 @@ def _check(
         # A disk has the same name in both machines, so those that are done stay connected.
         script = bench.recipe.check_script(left)
         lines.clear()
+        failure: VmRunError | None = None
         try:
             console = bench.run(script, list(devices.values()), folder, watch).console
         except VmRunError as error:
-            console = error.console
+            console, failure = error.console, error
         except KeyboardInterrupt:
             found |= read_console(written, "\n".join(lines))
             raise InterruptedBatch(
@@ -209,5 +210,8 @@ def _check(
         found |= read_console({number: written[number] for number in left}, console)
         first_left = next((number for number in left if number not in found), None)
         if first_left is not None:
+            # A machine that never came to the disk says nothing of it.
+            if failure is not None and f"checking {first_left}" not in console.splitlines():
+                raise failure
             found[first_left] = stopped(written[first_left])
     return found, consoles

@@ -44,8 +44,9 @@ class Recipe:
     def check_script(self, disk_numbers: Sequence[int]) -> str:
         """Lets the kernel recover each file system, looks at the items, and checks it.
 
-        `refused D mount` says that the kernel did not mount it, `refused D checker` that the
-        checker found what its repair did not mend, `repaired D` that it did, `checked D` the end.
+        `checking D` comes first. `refused D mount` says that the kernel did not mount it,
+        `refused D checker` that the checker found what its repair did not mend, `repaired D` that
+        it did, `checked D` the end.
         """
         return self._for_each(
             disk_numbers, {number: self._check(number) for number in disk_numbers}
@@ -69,7 +70,8 @@ echo "end {number}"
     def _check(self, number: int) -> str:
         disk, place = disk_name(number), f"/mnt/{number}"
         check = self.system.check.format(disk=disk)
-        return f"""mkdir {place}
+        return f"""echo "checking {number}"
+mkdir {place}
 if {self.system.mount.format(disk=disk, place=place)}; then
 {self.workload.check(number, place)}umount {place}
 else

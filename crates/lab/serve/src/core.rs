@@ -416,14 +416,18 @@ impl Core {
             return Ok(());
         }
         // The supply may have failed in an operation of the chips, and the server ended before it took notice.
-        let outage = match self.stored().outage().cloned() {
-            Some(outage) => outage,
-            None => {
-                let now_ns = self.now_ns;
-                self.now_ns = self.stored().shut_down(now_ns)?;
-                Outage { at_ns: self.now_ns, ..Outage::default() }
+        let failed = self.stored().outage().cloned();
+        let outage = if let Some(outage) = failed {
+            outage
+        } else {
+            let now_ns = self.now_ns;
+            match self.stored().shut_down(now_ns) {
+                Ok(end_ns) => Outage { at_ns: end_ns, ..Outage::default() },
+                // A device that is worn out cannot take what its cache holds. It can still be read afterwards.
+                Err(_) => self.stored().cut_power(now_ns)?,
             }
         };
+        self.now_ns = self.now_ns.max(outage.at_ns);
         self.power = Power::Off(outage);
         Ok(())
     }

@@ -7,7 +7,7 @@
 //! | magic | `nandlab image 1` and a newline |
 //! | options | u32 length, then [`CoreOptions`] as JSON |
 //! | state | 0, or 1 and what the device held without power (see [`mod@state`]) |
-//! | records | the calls since then (see [`crate::record`]) |
+//! | records | the calls since then, each in a frame (see [`crate::record`] and [`crate::frame`]) |
 //!
 //! A server writes each call behind the others before it carries it out, so one that is killed loses nothing that it
 //! answered: the next one carries the calls out again. What FLUSH and FUA promise is on the host's medium before the
@@ -88,24 +88,34 @@ pub(crate) struct Image {
 impl Image {
     /// Makes the image hold the state of a device without power, instead of calls.
     pub(crate) fn replace(self, at_ns: u64, device: &dyn StoredDevice) -> io::Result<()> {
-        let mut name = self.path.clone().into_os_string();
-        name.push(".part");
-        let part = PathBuf::from(name);
-        let written = (|| {
-            let mut to = BufWriter::new(File::create(&part)?);
+        let part = part_of(&self.path);
+        let written = File::create(&part).and_then(|file| {
+            let mut to = BufWriter::new(file);
             write_options(&mut to, MAGIC, &self.options)?;
             to.write_all(&[1])?;
             state::write(&mut to, at_ns, device)?;
-            let file = to.into_inner()?;
-            // On the medium before its name is: a host that fails in between would find an empty file.
-            file.sync_all()?;
-            std::fs::rename(&part, &self.path)
-        })();
+            put_in_place(&to.into_inner()?, &part, &self.path)
+        });
         if written.is_err() {
             let _ = std::fs::remove_file(&part);
-            return written;
         }
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        written
     }
+}
+
+/// The temporary name of a file.
+pub(crate) fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.to_path_buf().into_os_string();
+    name.push(".part");
+    name.into()
+}
+
+/// Gives a whole file its name.
+pub(crate) fn put_in_place(file: &File, part: &Path, path: &Path) -> io::Result<()> {
+    // On the medium before its name is: a host that fails in between would find an empty file.
+    file.sync_all()?;
+    std::fs::rename(part, path)?;
+    // The name, too: what a client flushes later is in no other file.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -23,6 +23,7 @@ mod clock;
 mod connection;
 mod control;
 mod core;
+mod frame;
 mod header;
 mod image;
 mod log;

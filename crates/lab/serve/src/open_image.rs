@@ -2,12 +2,13 @@
 
 use crate::carry_out::{Next, Stop, carry_out_next};
 use crate::core::Core;
+use crate::frame::{self, Frame};
 use crate::header::{read_options, write_options};
 use crate::image::another::difference;
 use crate::image::state::{DIGEST_BYTES, Hashed, PART_BYTES_MAX};
-use crate::image::{Image, ImageError, MAGIC};
+use crate::image::{Image, ImageError, MAGIC, part_of, put_in_place};
 use crate::record::{RecordWriter, read_u32, read_u64};
-use crate::work::CoreOptions;
+use crate::work::{CoreOptions, Failure};
 use device::SavedPart;
 use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -35,6 +36,9 @@ pub fn image_options(path: &Path) -> Result<Option<CoreOptions>, ImageError> {
 /// # Errors
 /// [`ImageError`].
 pub(crate) fn open(path: &Path, options: &CoreOptions) -> Result<Core, ImageError> {
+    // A link stays one: the file that it leads to is replaced.
+    let real = std::fs::canonicalize(path);
+    let path = real.as_deref().unwrap_or(path);
     let named = Named(path);
     let opened = OpenOptions::new().read(true).write(true).open(path);
     let (mut core, image) = match opened {
@@ -43,8 +47,11 @@ pub(crate) fn open(path: &Path, options: &CoreOptions) -> Result<Core, ImageErro
         Err(error) => return Err(named.file(error)),
     };
     core.keep_in(image);
-    core.begin_session(options.cut_after).map_err(|failure| named.damaged(failure.to_string()))?;
-    Ok(core)
+    match core.begin_session(options.cut_after) {
+        Ok(()) => Ok(core),
+        Err(Failure::File { reason, .. }) => Err(named.file(reason)),
+        Err(failure) => Err(ImageError::Device(format!("{}: {failure}", named.shown()))),
+    }
 }
 
 /// A file by its name, for messages.
@@ -68,8 +75,8 @@ impl Named<'_> {
             .map_err(|reason| ImageError::NoImage { path: self.shown(), reason })
     }
 
-    /// Locks the file for as long as what is returned is held.
-    fn lock(&self, file: &File) -> Result<File, ImageError> {
+    /// Locks the file of a name for as long as what is returned is held.
+    fn lock(&self, file: &File, name: &Path) -> Result<File, ImageError> {
         let open = || ImageError::Open { path: self.shown() };
         match file.try_lock() {
             Ok(()) => {}
@@ -78,7 +85,7 @@ impl Named<'_> {
         }
         let place = |data: Metadata| (data.dev(), data.ino());
         let held = file.metadata().map(place).map_err(|error| self.file(error))?;
-        let named = std::fs::metadata(self.0).map(place).map_err(|error| self.file(error))?;
+        let named = std::fs::metadata(name).map(place).map_err(|error| self.file(error))?;
         // The server before put a new file in its place since this one was opened: it is of no name any more.
         if held != named {
             return Err(open());
@@ -90,28 +97,27 @@ impl Named<'_> {
     fn create(&self, options: &CoreOptions) -> Result<(Core, Image), ImageError> {
         let options = CoreOptions { cut_after: None, ..options.clone() };
         let core = Core::new(&options).map_err(ImageError::Device)?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(self.0)
-            .map_err(|error| self.file(error))?;
-        let lock = self.lock(&file)?;
-        let begun = write_options(&mut file, MAGIC, &options)
+        // Under a temporary name until it is whole: a server that is killed here leaves nothing in the way.
+        let part = part_of(self.0);
+        let made = File::options().read(true).write(true).create(true).truncate(false).open(&part);
+        let mut file = made.map_err(|error| self.file(error))?;
+        let lock = self.lock(&file, &part)?;
+        let begun = file
+            .set_len(0)
+            .and_then(|()| write_options(&mut file, MAGIC, &options))
             .and_then(|()| file.write_all(&[0]))
-            .and_then(|()| file.sync_all());
+            .and_then(|()| put_in_place(&file, &part, self.0));
         begun.map_err(|error| {
-            // It holds no device, and would be in the way of the next try.
-            let _ = std::fs::remove_file(self.0);
+            let _ = std::fs::remove_file(&part);
             self.file(error)
         })?;
-        let records = RecordWriter::new(file);
+        let records = RecordWriter::with_frames(file);
         Ok((core, Image { path: self.0.to_owned(), options, records, _lock: lock }))
     }
 
     /// The device of an image as it was when the server before ended, however it ended.
     fn reopen(&self, mut file: File, given: &CoreOptions) -> Result<(Core, Image), ImageError> {
-        let lock = self.lock(&file)?;
+        let lock = self.lock(&file, self.0)?;
         let mut input = BufReader::new(&mut file);
         let mut options = self.options(&mut input)?;
         options.bytes_in.clone_from(&given.bytes_in);
@@ -130,7 +136,7 @@ impl Named<'_> {
         file.set_len(end)
             .and_then(|()| file.seek(SeekFrom::End(0)))
             .map_err(|error| self.file(error))?;
-        let records = RecordWriter::new(file);
+        let records = RecordWriter::with_frames(file);
         Ok((core, Image { path: self.0.to_owned(), options, records, _lock: lock }))
     }
 
@@ -140,17 +146,24 @@ impl Named<'_> {
         input: &mut BufReader<F>,
         core: &mut Core,
     ) -> Result<u64, ImageError> {
+        let mut record = Vec::new();
         loop {
             cancellation::check();
             let end = input.stream_position().map_err(|error| self.file(error))?;
-            match carry_out_next(input, core) {
+            let damaged = |reason: &str| self.damaged(format!("at byte {end}: {reason}"));
+            match frame::read(input, &mut record).map_err(|error| self.file(error))? {
+                Frame::Whole => {}
+                Frame::End => return Ok(end),
+                Frame::Damaged(reason) => return Err(damaged(reason)),
+            }
+            match carry_out_next(&mut record.as_slice(), core) {
                 Ok(Next::Done) => {}
-                Ok(Next::NoEnd) | Err(Stop::CutShort) => return Ok(end),
-                Ok(Next::End(_)) => return Err(self.damaged("it ends as a log does")),
-                Err(Stop::File(error)) => return Err(self.file(error)),
-                Err(Stop::Wrong(reason)) => {
-                    return Err(self.damaged(format!("at byte {end}: {reason}")));
+                Ok(Next::NoEnd) | Err(Stop::CutShort) => {
+                    return Err(damaged("a record is too short"));
                 }
+                Ok(Next::End(_)) => return Err(damaged("it ends as a log does")),
+                Err(Stop::File(error)) => return Err(self.file(error)),
+                Err(Stop::Wrong(reason)) => return Err(damaged(&reason)),
             }
         }
     }

@@ -10,12 +10,16 @@
 //! | 11 end of a log | 64 letters: the digest of the chips |
 //! | 12 session | u32 length, then [`CutAfter`] or null as JSON |
 
+use crate::frame;
 use crate::work::{CutAfter, SECTOR_BYTES, Work};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 
 /// Longest write of one record: the largest payload of a request.
 pub(crate) const WRITE_SECTORS_MAX: u32 = nbd::MAXIMUM_PAYLOAD_BYTES / SECTOR_BYTES as u32;
+
+/// Longest record: a write with its kind, time, place and length.
+pub(crate) const RECORD_BYTES_MAX: u32 = nbd::MAXIMUM_PAYLOAD_BYTES + 64;
 
 /// Letters of a digest.
 pub(crate) const DIGEST_LETTERS: usize = 64;
@@ -68,6 +72,8 @@ pub(crate) struct RecordWriter {
     has_failed: bool,
     /// A record promises that something is durable, and is not on the host's medium yet.
     has_promise: bool,
+    /// Each record has a frame: those of an image do.
+    has_frames: bool,
 }
 
 impl RecordWriter {
@@ -78,7 +84,13 @@ impl RecordWriter {
             record: Vec::new(),
             has_failed: false,
             has_promise: false,
+            has_frames: false,
         }
+    }
+
+    /// As [`RecordWriter::new`], each record in a frame.
+    pub(crate) fn with_frames(file: File) -> Self {
+        Self { has_frames: true, ..Self::new(file) }
     }
 
     pub(crate) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
@@ -127,7 +139,8 @@ impl RecordWriter {
         if self.has_failed {
             return Err(io::Error::other("it failed before"));
         }
-        let put = self.file.write_all(&self.record);
+        let head = if self.has_frames { &frame::head(&self.record)[..] } else { &[] };
+        let put = self.file.write_all(head).and_then(|()| self.file.write_all(&self.record));
         self.has_failed |= put.is_err();
         put
     }

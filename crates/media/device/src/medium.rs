@@ -165,7 +165,14 @@ impl Medium {
             return;
         }
         let mut whole = match std::mem::take(&mut page.content) {
-            Content::Bytes(held) => held.into_memory(),
+            Content::Bytes(held) => {
+                let Some(held) = held.into_memory() else {
+                    // The host cannot read its file: neither the page nor what is written of it can be kept.
+                    page.content = Content::Gone;
+                    return;
+                };
+                held
+            }
             // Rewriting a part of a page that is gone makes the rest zeros: no version has it.
             Content::Zeros | Content::Gone => vec![0; self.page_bytes].into(),
         };
@@ -513,9 +520,11 @@ impl Medium {
             match &version.content {
                 Content::Zeros => drop(hash.update(&[0])),
                 Content::Gone => drop(hash.update(&[1])),
-                Content::Bytes(held) => held.look(|bytes| {
-                    hash.update(bytes);
-                }),
+                Content::Bytes(held) => {
+                    if held.look(|bytes| hash.update(bytes).count()).is_none() {
+                        hash.update(&[1]);
+                    }
+                }
             }
         }
     }

@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A file that takes bytes of pages, all of one size.
@@ -31,8 +32,16 @@ impl PageFile {
     /// # Errors
     /// Those of making a file there.
     pub(crate) fn new(folder: &Path, page_bytes: usize) -> io::Result<Self> {
-        let path = folder.join(format!(".nandlab-pages-{}", std::process::id()));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let (path, file) = loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = folder.join(format!(".nandlab-pages-{}-{number}", std::process::id()));
+            match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+                // Left by a process of the same number that was killed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                opened => break (path, opened?),
+            }
+        };
         // Nobody else needs it, and a server that is killed leaves nothing behind.
         std::fs::remove_file(&path)?;
         Ok(Self { file, page_bytes, places: Mutex::default() })
@@ -104,22 +113,21 @@ impl PageBytes {
         }
     }
 
-    /// Looks at all of them. A page that the host cannot read has none.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+    /// Looks at all of them; none if the host cannot read its file.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
         match self {
-            Self::Memory(held) => look(held),
+            Self::Memory(held) => Some(look(held)),
             Self::File(page) => {
                 let mut bytes = vec![0; page.file.page_bytes];
-                let length = if self.copy_to(0, &mut bytes) { bytes.len() } else { 0 };
-                look(&bytes[..length])
+                self.copy_to(0, &mut bytes).then(|| look(&bytes))
             }
         }
     }
 
-    /// The bytes in memory, to be changed.
-    pub(crate) fn into_memory(self) -> Arc<[u8]> {
+    /// The bytes in memory, to be changed; none if the host cannot read its file.
+    pub(crate) fn into_memory(self) -> Option<Arc<[u8]>> {
         match self {
-            Self::Memory(held) => held,
+            Self::Memory(held) => Some(held),
             Self::File(_) => self.look(|bytes| Arc::from(bytes)),
         }
     }
@@ -147,9 +155,9 @@ mod tests {
         for (page, byte) in [(&second, 2), (&third, 3), (&fourth, 4)] {
             assert!(page.copy_to(1, &mut found));
             assert_eq!(found, [byte; 2]);
-            page.look(|bytes| assert_eq!(bytes, [byte; 4]));
+            assert_eq!(page.look(|bytes| bytes == [byte; 4]), Some(true));
         }
-        assert_eq!(*fourth.into_memory(), [4; 4]);
+        assert_eq!(fourth.into_memory().as_deref(), Some(&[4; 4][..]));
     }
 
     #[test]

@@ -17,9 +17,12 @@ pub(crate) fn write(to: &mut impl Write, at_ns: u64, device: &dyn StoredDevice) 
     to.write_all(&at_ns.to_le_bytes())?;
     let mut bytes = Vec::new();
     device.save(&mut |part| {
-        cancellation::check();
         bytes.clear();
         bytes = postcard::to_extend(part, std::mem::take(&mut bytes)).map_err(io::Error::other)?;
+        // Before the old file goes: what cannot be read again must not take its place.
+        if bytes.len() > PART_BYTES_MAX as usize {
+            return Err(io::Error::other("a die holds more than an image can keep"));
+        }
         to.write_all(&(bytes.len() as u32).to_le_bytes())?;
         to.write_all(&bytes)
     })?;

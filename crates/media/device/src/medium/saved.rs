@@ -3,6 +3,7 @@
 use super::{Content, Durable, Follower, Medium, Version};
 use crate::page_file::{PageBytes, PageFile};
 use crate::{LoadError, SavedChip, SavedContent, SavedDie, SavedPage, SavedPart, SavedVersion};
+use std::io;
 use std::sync::Arc;
 
 impl Medium {
@@ -12,11 +13,14 @@ impl Medium {
     }
 
     /// Hands over all parts of the medium of a die, in an order that does not depend on how they are held.
-    pub(crate) fn save<E>(
+    ///
+    /// # Errors
+    /// What `each` gives, and bytes that the host cannot read.
+    pub(crate) fn save(
         &self,
         die: u32,
-        each: &mut dyn FnMut(&SavedPart<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+        each: &mut dyn FnMut(&SavedPart<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
         debug_assert!(self.pending.is_empty(), "nothing is under way without power");
         let mut given_up: Vec<_> = self.given_up.iter().map(|(lpn, last)| (*lpn, *last)).collect();
         given_up.sort_unstable();
@@ -30,7 +34,6 @@ impl Medium {
         let mut pages: Vec<_> = self.durable.iter().collect();
         pages.sort_unstable_by_key(|(lpn, _)| **lpn);
         for (lpn, durable) in pages {
-            // One whose bytes the host cannot read is saved as gone.
             durable.newest.look(|newest| match &durable.before {
                 None => each(&SavedPart::Page(SavedPage { die, lpn: *lpn, newest, before: None })),
                 Some(before) => before.look(|before| {
@@ -81,7 +84,11 @@ impl Medium {
 }
 
 impl Version {
-    fn look<T>(&self, look: impl FnOnce(SavedVersion<'_>) -> T) -> T {
+    /// Looks at the version.
+    ///
+    /// # Errors
+    /// The host cannot read its file of pages.
+    fn look<T>(&self, look: impl FnOnce(SavedVersion<'_>) -> io::Result<T>) -> io::Result<T> {
         fn of(number: u64, content: SavedContent<'_>) -> SavedVersion<'_> {
             SavedVersion { number, content }
         }
@@ -89,10 +96,9 @@ impl Version {
         match &self.content {
             Content::Zeros => look(of(number, SavedContent::Zeros)),
             Content::Gone => look(of(number, SavedContent::Gone)),
-            Content::Bytes(held) => held.look(|bytes| match bytes {
-                [] => look(of(number, SavedContent::Gone)),
-                bytes => look(of(number, SavedContent::Bytes(bytes))),
-            }),
+            Content::Bytes(held) => held
+                .look(|bytes| look(of(number, SavedContent::Bytes(bytes))))
+                .unwrap_or_else(|| Err(io::Error::other("the file of pages cannot be read"))),
         }
     }
 
