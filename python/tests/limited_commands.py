@@ -27,6 +27,9 @@ TOO_LATE_S = 6.0
 
 def main() -> None:
     """Runs all commands."""
+    # A signal in the middle of an import leaves a part of the module to all later commands.
+    import polars as polars
+
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     with open(sys.argv[1], "a", encoding="utf-8", buffering=1) as log:  # noqa: PTH123
         for number, arguments in enumerate(json.load(sys.stdin)):

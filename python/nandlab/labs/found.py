@@ -115,7 +115,8 @@ def _found(written: Written, lines: Iterable[tuple[str, str, str]]) -> CutFound:
         written=written,
         recovered=len(kept),
         lost=tuple(one for one in acknowledged if one not in kept and one not in damaged),
-        damaged=tuple(damaged),
+        # One that was on its way may be there in part: nothing was promised of it.
+        damaged=tuple(one for one in damaged if one in acknowledged),
         is_repaired=is_repaired,
         refusals=tuple(refusals),
     )
