@@ -25,9 +25,6 @@ ENDS_WITHIN_S = 2.0
 WORKLOAD = Path(__file__).parents[2] / "workloads/compare/update.toml"
 STUDY = Path(__file__).parents[2] / "studies/ftl-windows/study.toml"
 RUNNER = Path(__file__).with_name("limited_commands.py")
-GIVES_MEMORY_BACK = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "131072"}
-"""Many commands run in one process, each in a thread of the engine: without this the C library
-keeps what a thread has freed, and the limit of memory is that of all commands together."""
 NEEDS_A_MACHINE = {("capture",), ("serve-crash",), ("serve-raw",)}
 """Boot a kernel before they look at most of their numbers, or at once: tests of their own."""
 
@@ -151,7 +148,6 @@ def _all_end_well(cases: list[list[str]], tmp_path: Path) -> None:
             encoding="utf-8",
             check=False,
             cwd=tmp_path,
-            env=os.environ | GIVES_MEMORY_BACK,
         )
         records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         done = [record for record in records if "number" in record]

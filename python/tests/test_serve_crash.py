@@ -302,6 +302,15 @@ def test_a_machine_that_stops_in_a_disk_leaves_the_others_to_another(bench: Any)
     assert "disk_1" not in scripts[2]
 
 
+def test_a_file_that_was_on_its_way_is_not_damaged(bench: Any) -> None:
+    """The first disk acknowledged two items: of the third one nothing was promised."""
+    checked = "kept 1 1 2\ndamaged 1 3\nchecked 1\ndamaged 2 1\nchecked 2\n"
+    whole, _ = bench(WRITE, checked)
+    (first, second), _ = cuts.cut_batch(whole, TWO)
+    assert (first.written.acknowledged, first.damaged, first.is_sound) == (2, (), True)
+    assert (second.damaged, second.lost, second.is_sound) == ((1,), (), False)
+
+
 def test_a_machine_that_never_comes_to_a_disk_says_nothing_of_it(bench: Any) -> None:
     whole, _ = bench(WRITE, VmRunError("no boot", "checking\n"))
     with pytest.raises(VmRunError, match="no boot"):

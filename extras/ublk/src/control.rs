@@ -88,8 +88,3 @@ impl Driver {
         if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
     }
 }
-
-/// The error of a device that does not answer.
-pub const fn libc_eio() -> i32 {
-    5
-}

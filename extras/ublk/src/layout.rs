@@ -1,5 +1,8 @@
 //! What the driver and its server exchange (include/uapi/linux/ublk_cmd.h of Linux 6.12), as bytes.
 
+/// The error number of a device that does not answer.
+pub const EIO: i32 = 5;
+
 /// Bytes of a sector.
 pub const SECTOR_BYTES: usize = 512;
 

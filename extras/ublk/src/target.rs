@@ -1,7 +1,6 @@
 //! The device behind the queue: requests are carried out by the same core as those of `nandlab serve`.
 
-use crate::control::libc_eio;
-use crate::layout::{self, Request, SECTOR_BYTES};
+use crate::layout::{self, EIO, Request, SECTOR_BYTES};
 use crate::queue::Queue;
 use serve::{Clock, Core, Failure, Pace, Power, Work};
 use std::cmp::Reverse;
@@ -69,7 +68,7 @@ impl Target {
                 self.queue(due_ns, tag, if moves { length as i32 } else { 0 });
             }
             // Like a disk whose cable was pulled: it answers with errors until the power is back.
-            Err(_) => self.queue(at_ns, tag, -libc_eio()),
+            Err(_) => self.queue(at_ns, tag, -EIO),
         }
         Ok(())
     }
@@ -138,7 +137,7 @@ impl Target {
         let dead: Vec<_> = self.waiting.drain().collect();
         for Reverse(waiting) in dead {
             let is_answered = waiting.due_ns <= now_ns;
-            let result = if is_answered { waiting.result } else { -libc_eio() };
+            let result = if is_answered { waiting.result } else { -EIO };
             self.waiting.push(Reverse(Waiting {
                 due_ns: waiting.due_ns.min(now_ns),
                 result,

@@ -86,7 +86,7 @@ class _Disk:
     acknowledged: int = 0
 
     def told(self, word: str, item: int) -> None:
-        """Takes a line. What the guest says after the power has failed, nobody hears."""
+        """Takes a line. What the guest prints after the power has failed does not count."""
         if not self.device.status()["is_on"]:
             return
         self.is_ready |= word == "ready"

@@ -57,7 +57,7 @@ class CutFound:
     """Acknowledged items that are not there."""
 
     damaged: tuple[int, ...]
-    """Items that are there with other bytes, acknowledged or not."""
+    """Acknowledged items that are there with other bytes."""
 
     is_repaired: bool
     """True if the checker of the file system had something to repair, and did."""
@@ -73,7 +73,7 @@ class CutFound:
 
     @property
     def is_sound(self) -> bool:
-        """Nothing that was acknowledged is lost, nothing is damaged, and everything opens."""
+        """Nothing that was acknowledged is lost or damaged, and everything opens."""
         return not self.lost and not self.damaged and not self.refusals
 
 

@@ -1,8 +1,8 @@
 """Logs of `nandlab serve`, read request by request, and carried out on another device.
 
-The form of a log is that of crates/lab/serve/src/log.rs. `nandlab serve-replay` carries a log out
-on the device that it names. Here another layer gets the same requests in the same order, one at a
-time.
+The form of a log is that of crates/lab/serve/src/header.rs and record.rs. `nandlab serve-replay`
+carries a log out on the device that it names. Here another layer gets the same requests in the same
+order, one at a time.
 """
 
 import socket
