@@ -56,9 +56,12 @@ def noise(size: int) -> bytes:
 
 @contextmanager
 def command(
-    place: Path, *options: str, before: Callable[[], None] | None = None
+    place: Path,
+    *options: str,
+    capacity: str = "16MiB",
+    before: Callable[[], None] | None = None,
 ) -> Iterator["subprocess.Popen[str]"]:
-    words = [sys.executable, "-m", "nandlab", "serve", "--device", DEVICE, "--capacity", "16MiB"]
+    words = [sys.executable, "-m", "nandlab", "serve", "--device", DEVICE, "--capacity", capacity]
     words += ["--precondition", "none", "--listen", f"unix:{place}", *options]
     process = subprocess.Popen(
         words,

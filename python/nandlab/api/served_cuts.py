@@ -178,7 +178,13 @@ def _versions(recipe: "Recipe") -> dict[str, str]:
 
     found = {}
     for name, path in require_programs(recipe.workload.programs).items():
-        told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        told = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
         found[name] = (told.stdout.split() or ["unknown"])[0]
     return found
 
