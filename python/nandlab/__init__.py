@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         workloads,
     )
     from nandlab.api.mqsim import Mqsim, mqsim
+    from nandlab.api.policies import PolicyCheck, check
     from nandlab.api.raw_chips import serve_raw
     from nandlab.api.readings import Readings, search_readings
     from nandlab.api.requests import Replay, convert, replay, schedule
@@ -54,6 +55,7 @@ __all__ = [
     "Interrupted",
     "Mqsim",
     "NandlabError",
+    "PolicyCheck",
     "Readings",
     "Replay",
     "Run",
@@ -66,6 +68,7 @@ __all__ = [
     "__version__",
     "boards",
     "capture_trace",
+    "check",
     "compare",
     "convert",
     "crash",
@@ -111,6 +114,7 @@ _NAMES = {
     "listings": "boards devices explain file_systems formats ftls guarantees listing "
     "oob_layouts parts policies schedulers studies tests workloads",
     "mqsim": "Mqsim mqsim",
+    "policies": "PolicyCheck check",
     "raw_chips": "serve_raw",
     "readings": "Readings search_readings",
     "requests": "Replay convert replay schedule",

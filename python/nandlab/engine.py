@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from nandlab._native import RunningServer, StudyTables
+    from nandlab.policy.loading import OwnPolicy
 
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
@@ -43,7 +44,8 @@ def describe_study(
     study: str | Path, sets: list[str], seed: int | None, *, quick: bool
 ) -> dict[str, Any]:
     """Resolve a study file without running it."""
-    return call("describe_study", study, sets, seed, quick)
+    own = _own_policies(study, sets)
+    return _with_inputs(call("describe_study", study, sets, seed, quick), own)
 
 
 def run_study(
@@ -68,10 +70,53 @@ def run_study(
     An exception that `progress` raises stops the run; what finished is returned with
     `interrupted` set.
     """
+    own = _own_policies(study, sets)
     text, tables = _raw(
         "run_study", study, sets, seed, quick, jobs, progress or _silent, rows, timeline
     )
-    return {**json.loads(text), "frames": Frames(tables)}
+    answer = json.loads(text)
+    return {**answer, "study": _with_inputs(answer["study"], own), "frames": Frames(tables)}
+
+
+def _own_policies(study: str | Path, sets: list[str]) -> list[OwnPolicy]:
+    """The policies in Python that a study names, in the tables of the engine from now on."""
+    from nandlab.policy.loading import register_for_study
+
+    return register_for_study(study, sets)
+
+
+def _with_inputs(study: dict[str, Any], own: list[OwnPolicy]) -> dict[str, Any]:
+    """The resolved study; the sources of its policies are files of the user's own."""
+    sources = [
+        {"what": "policy", "name": one.name, "path": str(one.source)} for one in own if one.source
+    ]
+    return {**study, "own_files": [*study.get("own_files", ()), *sources]}
+
+
+def register_named(options: Mapping[str, Any]) -> None:
+    """Adds the policies in Python that options name to the tables of the engine."""
+    from nandlab.policy.loading import names_in, register
+
+    texts = [part for text in names_in(dict(options)) for part in text.split(",")]
+    register(texts)
+
+
+def register_policy(kind: str, name: str, made_of: type) -> None:
+    """Add a class to the table of its kind, under the name by which studies call it."""
+    _raw("register_policy", kind, name, made_of)
+
+
+def check_policy(
+    kind: str,
+    name: str,
+    sequences: int,
+    operations: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Check what every policy of a kind keeps, on one that is in a table of the engine."""
+    counts = (sequences, operations, seed)
+    return call("check_policy", kind, name, *counts, progress or _silent)
 
 
 class Frames(Mapping[str, "pl.DataFrame"]):
@@ -115,6 +160,7 @@ class Frames(Mapping[str, "pl.DataFrame"]):
 
 def replay(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Replay one trace on one translation layer and chip."""
+    register_named(options)
     return call("replay", trace, options)
 
 
@@ -122,6 +168,7 @@ def replay_on_device(
     trace: str | Path, arguments: Mapping[str, Any], reading: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Replay one trace through schedulers on a device, in simulated time."""
+    register_named(arguments)
     return call("replay_on_device", trace, arguments, reading)
 
 
@@ -143,6 +190,7 @@ def convert(source: str | Path, target: str | Path, options: Mapping[str, Any]) 
 
 def schedule(shown: str, text: str, arguments: Mapping[str, Any]) -> str:
     """What a scheduler does with a table of requests, as a table; `shown` names it in messages."""
+    register_named(arguments)
     return str(_raw("schedule", shown, text, arguments))
 
 

@@ -20,6 +20,7 @@ VERBS = frozenset(
     [
         "Also",
         "Capture",
+        "Carry",
         "Change",
         "Check",
         "Choose",
@@ -31,6 +32,7 @@ VERBS = frozenset(
         "Count",
         "Cut",
         "Do",
+        "Draw",
         "Expect",
         "Fail",
         "Fill",

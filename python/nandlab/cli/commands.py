@@ -48,6 +48,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "raw_chips:serve_raw",
         "Run a shell script in a real kernel on a raw chip from an image.",
     ),
+    "check": (
+        "policies:check",
+        "Check a policy of your own: a translation layer, a cleaning policy or a scheduler.",
+    ),
     "image": ("image:image", "Make, list, extract, check and compare images of file systems."),
     "convert": ("requests:convert", "Convert a trace to Parquet and summarise it."),
     "capture": ("kernels:capture", "Capture a block trace, in a virtual machine or of a disk."),

@@ -3,11 +3,15 @@
 //! Translation layers and schedulers state their tunables as rows of [`Parameter`]; command line,
 //! study files, listings and conformance tests derive from those rows.
 
+mod own;
+
+pub use own::{OwnPolicyError, OwnRows};
+
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// What values a parameter takes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A whole number in a range.
     Integer {
@@ -18,6 +22,13 @@ pub enum Kind {
     },
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// One of these policies, or one of the user's own that is known by then.
+    Policy {
+        /// Names of the built-in policies.
+        names: &'static [&'static str],
+        /// True of the name of a policy of the user's own.
+        is_own: fn(&str) -> bool,
+    },
     /// True or false.
     Switch,
 }
@@ -163,6 +174,9 @@ impl Parameter {
         let fits = match (self.kind, value) {
             (Kind::Integer { min, max }, Value::Integer(number)) => (min..=max).contains(number),
             (Kind::Choice(words), Value::Word(word)) => words.contains(&word.as_str()),
+            (Kind::Policy { names, is_own }, Value::Word(word)) => {
+                names.contains(&word.as_str()) || is_own(word)
+            }
             (Kind::Switch, Value::Switch(_)) => true,
             _ => false,
         };
@@ -182,6 +196,9 @@ impl std::fmt::Display for Kind {
         match self {
             Self::Integer { min, max } => write!(f, "{min} to {max}"),
             Self::Choice(words) => f.write_str(&words.join(", ")),
+            Self::Policy { names, .. } => {
+                write!(f, "{}, or a policy of your own as FILE.py:CLASS", names.join(", "))
+            }
             Self::Switch => f.write_str("true, false"),
         }
     }

@@ -8,6 +8,7 @@ mod columns;
 mod crash;
 mod device_replay;
 mod image;
+mod policies;
 mod script;
 mod serve;
 
@@ -412,6 +413,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(crash::cut_script, module)?)?;
     module.add_function(wrap_pyfunction!(script::run_script, module)?)?;
+    policies::register(module)?;
     serve::register(module)?;
     image::register(module)
 }

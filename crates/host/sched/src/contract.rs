@@ -129,8 +129,11 @@ pub trait Scheduler: Send {
     fn audit(&self, _queue: &Queue) {}
 }
 
+/// Makes a scheduler, at time zero.
+// No function pointer: a scheduler of the user's own also holds the class that it is made of.
+pub type BuildScheduler = &'static (dyn Fn(&Settings, Clock) -> Box<dyn Scheduler> + Sync);
+
 /// A row of the table of schedulers.
-#[derive(Debug)]
 pub struct SchedulerEntry {
     /// Name on the command line and in studies.
     pub name: &'static str,
@@ -143,7 +146,13 @@ pub struct SchedulerEntry {
     /// Its tunables, with the names, units and defaults of sysfs.
     pub parameters: &'static [Parameter],
     /// Makes one, at time zero.
-    pub build: fn(&Settings, Clock) -> Box<dyn Scheduler>,
+    pub build: BuildScheduler,
+}
+
+impl std::fmt::Debug for SchedulerEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SchedulerEntry").field(&self.name).finish()
+    }
 }
 
 impl SchedulerEntry {

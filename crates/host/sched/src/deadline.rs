@@ -56,7 +56,7 @@ pub(crate) const ENTRY_2_6_32: SchedulerEntry = SchedulerEntry {
     summary: "batches of ascending sectors, reads first, the overdue before the rest",
     source: "Linux 2.6.32 (2.6.29 alike), block/deadline-iosched.c",
     parameters: PARAMETERS,
-    build: |settings, clock| Box::new(Deadline::new(settings, clock, SameSector::Displaces)),
+    build: &|settings, clock| Box::new(Deadline::new(settings, clock, SameSector::Displaces)),
 };
 
 pub(crate) const ENTRY_3_4: SchedulerEntry = SchedulerEntry {
@@ -65,7 +65,7 @@ pub(crate) const ENTRY_3_4: SchedulerEntry = SchedulerEntry {
     summary: "as deadline-2.6.32, but requests of the same first sector may be queued together",
     source: "Linux 3.4, block/deadline-iosched.c",
     parameters: PARAMETERS,
-    build: |settings, clock| Box::new(Deadline::new(settings, clock, SameSector::Joins)),
+    build: &|settings, clock| Box::new(Deadline::new(settings, clock, SameSector::Joins)),
 };
 
 const PARAMETERS: &[Parameter] = &[

@@ -43,7 +43,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
         latency("read_lat_nsec", "2000000", "ns within which a read should be done"),
         latency("write_lat_nsec", "10000000", "ns within which a write should be done"),
     ],
-    build: |settings, clock| Box::new(Kyber::new(settings, clock)),
+    build: &|settings, clock| Box::new(Kyber::new(settings, clock)),
 };
 
 const fn latency(name: &'static str, default: &'static str, summary: &'static str) -> Parameter {

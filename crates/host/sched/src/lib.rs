@@ -29,7 +29,7 @@ mod table;
 mod tag_depth;
 
 pub use clock::Clock;
-pub use contract::{MergeSide, Scheduler, SchedulerEntry};
+pub use contract::{BuildScheduler, MergeSide, Scheduler, SchedulerEntry};
 pub use elevator::{Elevator, ElevatorOptions, Merged};
 pub use list::{Links, List};
 pub use queue::Queue;
@@ -37,7 +37,7 @@ pub use queue_map::QueueMap;
 pub use request::{Bio, Class, Direction, Request, RequestId, Requests};
 pub use sector_tree::SectorTree;
 pub use settings::{Kind, Parameter, SettingError, Settings, Value};
-pub use table::{SCHEDULERS, find_scheduler, scheduler_names};
+pub use table::{OWN_SCHEDULERS, SCHEDULERS, find_scheduler, scheduler_names};
 
 #[cfg(test)]
 pub(crate) mod tests {

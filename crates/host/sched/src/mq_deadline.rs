@@ -44,7 +44,7 @@ pub(crate) const ENTRY_6_1: SchedulerEntry = SchedulerEntry {
     source: "Linux 6.1, block/mq-deadline.c",
     // 3/4 of 128; see `async_depth` for what a word of the bitmap makes of it.
     parameters: &parameters("96"),
-    build: |settings, clock| Box::new(MqDeadline::new(settings, clock, Version::V6_1)),
+    build: &|settings, clock| Box::new(MqDeadline::new(settings, clock, Version::V6_1)),
 };
 
 /// The row of Linux 6.12, whose sweeps remember a sector.
@@ -54,7 +54,7 @@ pub(crate) const ENTRY_6_12: SchedulerEntry = SchedulerEntry {
     summary: "sweeps with deadlines and priority classes; a sweep goes on at a sector",
     source: "Linux 6.12, block/mq-deadline.c",
     parameters: &parameters("128"),
-    build: |settings, clock| Box::new(MqDeadline::new(settings, clock, Version::V6_12)),
+    build: &|settings, clock| Box::new(MqDeadline::new(settings, clock, Version::V6_12)),
 };
 
 const LARGEST: i64 = i32::MAX as i64;

@@ -18,7 +18,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     summary: "no scheduler: first in, first out in each hardware queue, merged in plugs alone",
     source: "Linux 6.1, block/blk-mq.c",
     parameters: &[],
-    build: |_, _| Box::new(Unscheduled::default()),
+    build: &|_, _| Box::new(Unscheduled::default()),
 };
 
 #[derive(Default)]

@@ -16,7 +16,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     summary: "first in, first out, with merging",
     source: "Linux 2.6.29 to 3.4, block/noop-iosched.c",
     parameters: &[],
-    build: |_, _| Box::new(Noop::default()),
+    build: &|_, _| Box::new(Noop::default()),
 };
 
 #[derive(Default)]

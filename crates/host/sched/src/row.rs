@@ -60,7 +60,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
         tunable("reg_starv_limit", "5000", "requests served while best effort waits"),
         tunable("low_starv_limit", "10000", "requests served while the idle class waits"),
     ],
-    build: |settings, _| Box::new(Row::new(settings)),
+    build: &|settings, _| Box::new(Row::new(settings)),
 };
 
 /// What a queue of the table does, but for its quantum, which is a tunable.

@@ -2,6 +2,7 @@
 
 use crate::contract::SchedulerEntry;
 use crate::{anticipatory, cfq, deadline, kyber, mq_deadline, none, noop, row, sfq};
+use settings::OwnRows;
 
 /// All schedulers, sorted by name.
 pub const SCHEDULERS: &[&SchedulerEntry] = &[
@@ -21,9 +22,13 @@ pub const SCHEDULERS: &[&SchedulerEntry] = &[
     &sfq::ENTRY_LITERAL,
 ];
 
+/// Schedulers of the user's own.
+pub static OWN_SCHEDULERS: OwnRows<SchedulerEntry> = OwnRows::new();
+
 /// The scheduler called `name`, or by an alias.
 pub fn find_scheduler(name: &str) -> Option<&'static SchedulerEntry> {
-    SCHEDULERS.iter().copied().find(|entry| entry.name == name || entry.aliases.contains(&name))
+    let is_called = |entry: &&SchedulerEntry| entry.name == name || entry.aliases.contains(&name);
+    SCHEDULERS.iter().copied().find(is_called).or_else(|| OWN_SCHEDULERS.find(name))
 }
 
 /// Names and aliases, for messages.

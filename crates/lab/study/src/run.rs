@@ -11,6 +11,7 @@ use crate::single::unwritten_note;
 use crate::study_file::Study;
 use crate::workload::contract::{Identity, Measured, Prepared, RunContext};
 use crate::workload::table::{WORKLOADS, find_workload};
+use ftl::OwnPolicyError;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -286,6 +287,10 @@ fn run_all(work: &Work<'_>, sender: Sender<(usize, Outcome)>) {
 }
 
 fn internal_error(panic: &(dyn std::any::Any + Send)) -> StudyError {
+    // Not a defect of the engine: a policy of the user's own failed, and says so itself.
+    if let Some(OwnPolicyError { policy, reason }) = panic.downcast_ref::<OwnPolicyError>() {
+        return StudyError::Study { place: policy.clone(), reason: reason.clone() };
+    }
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     StudyError::Study { place: "internal error, please report it".into(), reason: text.to_owned() }

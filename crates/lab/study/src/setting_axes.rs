@@ -6,7 +6,7 @@
 use crate::StudyError;
 use crate::ftl_device::{DeviceOptions, find_layer};
 use crate::study_file::Study;
-use ftl::{COMMON_PARAMETERS, FTLS, Parameter, Settings, Value};
+use ftl::{COMMON_PARAMETERS, Parameter, Settings, Value, find_ftl};
 use sched::{SCHEDULERS, SchedulerEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub(crate) fn layer_axes(study: &Study) -> BTreeSet<String> {
     let named: BTreeSet<String> =
         study.axes.get("ftl").into_iter().flatten().map(ToString::to_string).collect();
     // A setting of a layer that is not run would be an axis that varies nothing.
-    let entries = FTLS.iter().filter(|entry| named.contains(entry.name));
+    let entries = named.iter().filter_map(|name| find_ftl(name));
     entries.flat_map(|entry| names_of(entry.name, layer_parameters(entry.parameters))).collect()
 }
 

@@ -51,14 +51,14 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "complete a log block that holds a prefix in order instead of a full merge",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         // One block more than data and logs: a full merge fills it before it gives two back.
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 1
     },
     maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Bast::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Bast::new(flash, logical_pages, settings)),
 };
 
 /// Role of the pages of a full merge that is not complete.

@@ -248,6 +248,13 @@ pub struct Features {
 /// Predicts the write amplification for a chip, logical pages and settings; `None` where no closed form is known.
 pub type PredictWaf = fn(&Geometry, u32, &Settings) -> Option<f64>;
 
+/// Makes a layer over erased blocks, for so many logical pages.
+// No function pointer: a layer of the user's own also holds the class that it is made of.
+pub type BuildFtl = &'static (dyn Fn(Flash, u32, &Settings) -> Box<dyn Ftl> + Sync);
+
+/// Physical blocks that a layer needs for so many logical pages.
+pub type BlocksRequired = &'static (dyn Fn(&Geometry, u32, &Settings) -> u32 + Sync);
+
 /// A row of the table of layers.
 pub struct FtlEntry {
     /// Name on the command line and in studies.
@@ -261,7 +268,7 @@ pub struct FtlEntry {
     /// Its own parameters, beside the common ones.
     pub parameters: &'static [Parameter],
     /// Physical blocks it needs for so many logical pages; fewer are refused with a message.
-    pub blocks_required: fn(&Geometry, u32, &Settings) -> u32,
+    pub blocks_required: BlocksRequired,
     /// True if it maps parts of a page and writes those of one array page by one program (see
     /// [`Ftl::write_together`]).
     pub maps_parts: bool,
@@ -270,5 +277,5 @@ pub struct FtlEntry {
     /// Write amplification under uniform random writes, where a closed form is known for the settings.
     pub predicted_waf: Option<PredictWaf>,
     /// Makes the layer over erased blocks.
-    pub build: fn(Flash, u32, &Settings) -> Box<dyn Ftl>,
+    pub build: BuildFtl,
 }

@@ -65,7 +65,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "clean while at most this many blocks are free",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         let entries = entries_per_page(geometry.page_data_bytes, settings);
         let pages = logical_pages + logical_pages.div_ceil(entries);
         // Two open blocks, and one for the pages that the last round of updates made stale.
@@ -74,7 +74,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Dftl::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Dftl::new(flash, logical_pages, settings)),
 };
 
 const DATA: usize = 0;

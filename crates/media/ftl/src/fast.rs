@@ -41,13 +41,13 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         default: "16",
         summary: "log blocks (k): one sequential, the others random",
     }],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 1
     },
     maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Fast::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Fast::new(flash, logical_pages, settings)),
 };
 
 /// Sequential log blocks at a time.

@@ -450,6 +450,13 @@ impl Flash {
         self.chip.is_programmed(self.on_chip(at))
     }
 
+    /// True of a block that a layer took and may use: not free, not kept in reserve, not bad.
+    pub fn is_in_use(&self, block: u32) -> bool {
+        !self.is_free.contains(block as usize)
+            && !self.reserve.contains(&block)
+            && !self.chip.is_bad(self.physical[block as usize])
+    }
+
     /// True if the block was partly programmed before a power cut and must not be programmed on.
     pub fn is_sealed(&self, block: u32) -> bool {
         self.sealed.contains(block as usize)

@@ -58,7 +58,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "other allocation units that are open for writing at a time",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         let units = logical_pages.div_ceil(geometry.pages_per_block);
         // The spare blocks of the page-mapped area serve the units, too: one takes the pages of a unit that is
         // closed after a power cut, and only one of all operations is ever half done.
@@ -67,7 +67,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Hybrid::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Hybrid::new(flash, logical_pages, settings)),
 };
 
 /// Role of the pages of a full merge before its last; see [`rewrite`]. The pages of open units are data.

@@ -54,7 +54,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "logical blocks with newest pages in a random log block, at most (K)",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 1
     },
     maps_parts: false,
@@ -69,7 +69,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         )))
     },
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Kast::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Kast::new(flash, logical_pages, settings)),
 };
 
 #[derive(Clone)]

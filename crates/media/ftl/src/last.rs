@@ -71,7 +71,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "page programs of the chip for which a page in a random log block is hot",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         // One block more than data and logs: a full merge fills it before it gives one back. Another one takes the
         // page with which a hot log block dies.
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 2
@@ -88,7 +88,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         )))
     },
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Last::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Last::new(flash, logical_pages, settings)),
 };
 
 #[derive(Clone)]

@@ -60,7 +60,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "to make room the oldest moved block is filled, or gathered in a fresh block",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         // One moved block at least, and one free block for a consolidation.
         logical_pages.div_ceil(geometry.pages_per_block)
             + settings.integer("moved_blocks").max(1)
@@ -69,7 +69,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Lexar::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Lexar::new(flash, logical_pages, settings)),
 };
 
 /// Role of the pages of a consolidation into a fresh block before its last; see [`rewrite`].

@@ -37,13 +37,15 @@ mod table;
 mod valid;
 mod work;
 
-pub use contract::{Features, Ftl, FtlEntry, PredictWaf, Table};
+pub use contract::{BlocksRequired, BuildFtl, Features, Ftl, FtlEntry, PredictWaf, Table};
 pub use error::FtlError;
 pub use flash::{Flash, MergeCounts, VirtualPage};
 pub use locations::Locations;
 pub use recovery::{BlockScan, PageScan, Scan};
-pub use settings::{COMMON_PARAMETERS, Kind, Parameter, SettingError, Settings, Value};
-pub use table::{FTLS, build, check_fit, find_ftl};
+pub use settings::{
+    COMMON_PARAMETERS, Kind, OwnPolicyError, OwnRows, Parameter, SettingError, Settings, Value,
+};
+pub use table::{FTLS, OWN_FTLS, build, check_fit, find_ftl};
 pub use work::{CleanStep, PageWork, Work};
 
 #[cfg(test)]

@@ -66,14 +66,14 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "spares of a compound replacement read: from the last down to a match, or all",
         },
     ],
-    blocks_required: |geometry, logical_pages, _| {
+    blocks_required: &|geometry, logical_pages, _| {
         // One replacement block, and one free block for a fold into a fresh one.
         logical_pages.div_ceil(geometry.pages_per_block) + 1 + FREE_BLOCKS_KEPT
     },
     maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Fmax::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Fmax::new(flash, logical_pages, settings)),
 };
 
 #[derive(Clone, Copy)]

@@ -53,13 +53,13 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "state of pages: read from spare areas (counted as RS), or known in RAM",
         },
     ],
-    blocks_required: |geometry, logical_pages, _| {
+    blocks_required: &|geometry, logical_pages, _| {
         logical_pages.div_ceil(geometry.pages_per_block) + 1 + FREE_BLOCKS_KEPT
     },
     maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Anand::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Anand::new(flash, logical_pages, settings)),
 };
 
 #[derive(Clone)]

@@ -58,7 +58,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "space spares read: up to the first erased one, all, or from the last down to a match",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         let space_pages = space_pages(geometry.pages_per_block, settings);
         let data_pages = geometry.pages_per_block.saturating_sub(space_pages).max(1);
         // One free block: a merge fills it and gives the old one back.
@@ -75,7 +75,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         )))
     },
     predicted_waf: None,
-    build: |flash, logical_pages, settings| {
+    build: &|flash, logical_pages, settings| {
         Box::new(Mitsubishi::new(flash, logical_pages, settings))
     },
 };

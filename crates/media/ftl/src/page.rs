@@ -10,7 +10,7 @@
 //!
 //! Source: the common design; analysed by Bux and Iliadis (2010), Desnoyers (2014), Van Houdt (2013).
 
-use crate::cleaning::{self, NAMES};
+use crate::cleaning;
 use crate::contract::{Features, Ftl, FtlEntry, Table};
 use crate::page_log::{PageLog, newest_pages};
 use crate::predicted_waf::Occupancy;
@@ -33,7 +33,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     parameters: &[
         Parameter {
             name: "cleaning",
-            kind: Kind::Choice(NAMES),
+            kind: cleaning::KIND,
             default: "greedy",
             summary: "which block to clean",
         },
@@ -74,7 +74,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "seed of policies that draw at random",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         // With separate frontiers both open blocks may be nearly empty at the same time.
         let open = if settings.word("frontier") == "shared" { 1 } else { 2 };
         // A block whose valid pages fill its last array page but for a part wins nothing by cleaning, so one more
@@ -95,7 +95,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
         let empty_blocks = f64::from(kept_free) + 0.5;
         Occupancy::of(geometry, logical_pages, empty_blocks).map(|at| predict(&at, settings))
     }),
-    build: |flash, logical_pages, settings| Box::new(PageMap::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(PageMap::new(flash, logical_pages, settings)),
 };
 
 // Zero, so that the system gives memory of the map only where it is written.
@@ -704,8 +704,9 @@ mod tests {
         let word = |words: &[&str], draw: &mut Stream| {
             Value::Word(words[draw.below(words.len() as u32) as usize].into())
         };
+        let policies: Vec<&str> = POLICIES.iter().map(|entry| entry.name).collect();
         let given = BTreeMap::from([
-            ("cleaning".to_owned(), word(NAMES, draw)),
+            ("cleaning".to_owned(), word(&policies, draw)),
             ("frontier".to_owned(), word(&["shared", "separate", "hot-cold"], draw)),
             ("wear_leveling".to_owned(), word(&["none", "dynamic", "static"], draw)),
             ("wear_threshold".to_owned(), Value::Integer(4)),

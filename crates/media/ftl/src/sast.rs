@@ -53,14 +53,14 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "log blocks of a group, at most (Km)",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         // One block more than data and logs: a full merge fills it before it gives one back.
         logical_pages.div_ceil(geometry.pages_per_block) + settings.integer("log_blocks") + 1
     },
     maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
-    build: |flash, logical_pages, settings| Box::new(Sast::new(flash, logical_pages, settings)),
+    build: &|flash, logical_pages, settings| Box::new(Sast::new(flash, logical_pages, settings)),
 };
 
 /// Sequential log blocks: none. What a rebuild takes for one is merged at once.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-pub use ::settings::{Kind, Parameter, SettingError, Value};
+pub use ::settings::{Kind, OwnPolicyError, OwnRows, Parameter, SettingError, Value};
 
 /// Parameters that every layer has.
 pub const COMMON_PARAMETERS: &[Parameter] = &[

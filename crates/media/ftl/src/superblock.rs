@@ -71,7 +71,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
             summary: "page tables cached in RAM, least recently used ones replaced",
         },
     ],
-    blocks_required: |geometry, logical_pages, settings| {
+    blocks_required: &|geometry, logical_pages, settings| {
         let blocks = logical_pages.div_ceil(geometry.pages_per_block);
         let superblocks = blocks.div_ceil(settings.integer("data_blocks"));
         blocks + superblocks * settings.integer("update_blocks") + SPARE_BLOCKS
@@ -79,7 +79,7 @@ pub(crate) const ENTRY: FtlEntry = FtlEntry {
     maps_parts: false,
     check: |_, _| Ok(()),
     predicted_waf: None,
-    build: |flash, logical_pages, settings| {
+    build: &|flash, logical_pages, settings| {
         Box::new(Superblock::new(flash, logical_pages, settings))
     },
 };

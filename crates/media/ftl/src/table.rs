@@ -1,7 +1,7 @@
 //! The table of translation layers, and what makes a layer from its row.
 
 use crate::contract::{Ftl, FtlEntry};
-use crate::settings::{SettingError, Settings};
+use crate::settings::{OwnRows, SettingError, Settings};
 use crate::{
     Flash, bast, dftl, fast, hybrid, kast, last, lexar, m_systems, m_systems_anand, mitsubishi,
     page, sast, superblock,
@@ -25,9 +25,12 @@ pub const FTLS: &[&FtlEntry] = &[
     &superblock::ENTRY,
 ];
 
+/// Layers of the user's own.
+pub static OWN_FTLS: OwnRows<FtlEntry> = OwnRows::new();
+
 /// The layer called `name`.
 pub fn find_ftl(name: &str) -> Option<&'static FtlEntry> {
-    FTLS.iter().copied().find(|entry| entry.name == name)
+    FTLS.iter().copied().find(|entry| entry.name == name).or_else(|| OWN_FTLS.find(name))
 }
 
 /// Makes a layer of `logical_pages` pages over `chip`, whose contents it takes for erased.

@@ -65,7 +65,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
             "longest wait for a process in milliseconds; default HZ/150 ticks, at least one; 0 = never wait",
         ),
     ],
-    build: |settings, clock| Box::new(Anticipatory::new(settings, clock)),
+    build: &|settings, clock| Box::new(Anticipatory::new(settings, clock)),
 };
 
 const fn milliseconds(

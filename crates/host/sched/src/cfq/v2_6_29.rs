@@ -25,7 +25,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     summary: "fair slices of time for processes, in batches of `quantum` requests",
     source: "Linux 2.6.29, block/cfq-iosched.c",
     parameters: PARAMETERS_29,
-    build: |settings, clock| {
+    build: &|settings, clock| {
         Box::new(Cfq::new(clock, Tunables::common(settings, clock), V29::default()))
     },
 };
@@ -393,7 +393,7 @@ mod tests {
 
     /// With a device that is known to serve one request at a time.
     const WITHOUT_QUEUEING: SchedulerEntry = SchedulerEntry {
-        build: |settings, clock| {
+        build: &|settings, clock| {
             let mut own = V29::default();
             own.depth.device_queues = false;
             Box::new(Cfq::new(clock, Tunables::common(settings, clock), own))

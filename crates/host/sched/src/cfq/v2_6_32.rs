@@ -29,7 +29,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     summary: "fair slices of time for processes, close cooperators first",
     source: "Linux 2.6.32, block/cfq-iosched.c",
     parameters: PARAMETERS_32,
-    build: |settings, clock| {
+    build: &|settings, clock| {
         let mut tunables = Tunables::common(settings, clock);
         // `low_latency` came with 2.6.32 and is on by default.
         tunables.low_latency = settings.integer("low_latency") > 0;

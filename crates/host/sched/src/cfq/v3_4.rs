@@ -38,7 +38,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     summary: "fair slices of time for processes, sorted by kind of work",
     source: "Linux 3.4, block/cfq-iosched.c",
     parameters: PARAMETERS_34,
-    build: |settings, clock| {
+    build: &|settings, clock| {
         let mut tunables = Tunables::common(settings, clock);
         tunables.low_latency = settings.integer("low_latency") > 0;
         tunables.group_idle = clock.setting(settings, "group_idle", 0);

@@ -106,7 +106,7 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     summary: "a queue for each process, visited in turn for three requests",
     source: SOURCE,
     parameters: PARAMETERS,
-    build: |settings, _| Box::new(Sfq::new(settings, Visits::new(settings))),
+    build: &|settings, _| Box::new(Sfq::new(settings, Visits::new(settings))),
 };
 
 pub(crate) const ENTRY_LITERAL: SchedulerEntry = SchedulerEntry {
@@ -118,7 +118,7 @@ pub(crate) const ENTRY_LITERAL: SchedulerEntry = SchedulerEntry {
         Some((_fill, others)) => others,
         None => &[],
     },
-    build: |settings, _| Box::new(Sfq::new(settings, Literal::new(settings))),
+    build: &|settings, _| Box::new(Sfq::new(settings, Literal::new(settings))),
 };
 
 /// How many requests the queues may get, the same for both versions.

@@ -283,7 +283,9 @@ fn bio(pid: u32, write: bool, sync: bool) -> Bio {
 fn interesting_values(parameter: &Parameter, extremes: bool) -> Vec<Value> {
     match parameter.kind {
         Kind::Switch => vec![Value::Switch(false), Value::Switch(true)],
-        Kind::Choice(words) => words.iter().map(|word| Value::Word((*word).to_owned())).collect(),
+        Kind::Choice(words) | Kind::Policy { names: words, .. } => {
+            words.iter().map(|word| Value::Word((*word).to_owned())).collect()
+        }
         Kind::Integer { min, max } => {
             let default: i64 = parameter.default.parse().expect("a whole number");
             let wanted = [min, 1, 2, default / 2, default * 2, default.saturating_mul(10)];

@@ -13,7 +13,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     source: "Chiang, Chang, Journal of Systems and Software 48, 1999",
     needs_valid_index: false,
     predicted_waf: None,
-    build: |_| Box::new(Cat),
+    build: &|_| Box::new(Cat),
 };
 
 struct Cat;

@@ -64,6 +64,10 @@ pub trait Policy: Send {
     fn clone_box(&self) -> Box<dyn Policy>;
 }
 
+/// Makes a policy from the settings of the page-mapped layer.
+// No function pointer: a policy of the user's own also holds the class that it is made of.
+pub type BuildPolicy = &'static (dyn Fn(&Settings) -> Box<dyn Policy> + Sync);
+
 /// A row of the table of policies.
 pub struct PolicyEntry {
     /// Name, as in studies and after `--set cleaning=`.
@@ -77,5 +81,5 @@ pub struct PolicyEntry {
     /// Write amplification under uniform random writes, where a closed form is known.
     pub predicted_waf: Option<fn(&Occupancy, &Settings) -> f64>,
     /// Makes it from the settings of the page-mapped layer.
-    pub build: fn(&Settings) -> Box<dyn Policy>,
+    pub build: BuildPolicy,
 }

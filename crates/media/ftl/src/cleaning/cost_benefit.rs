@@ -12,7 +12,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     source: "Kawaguchi, Nishioka, Motoda, USENIX 1995",
     needs_valid_index: false,
     predicted_waf: None,
-    build: |_| Box::new(CostBenefit),
+    build: &|_| Box::new(CostBenefit),
 };
 
 struct CostBenefit;

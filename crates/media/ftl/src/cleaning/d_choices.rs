@@ -17,7 +17,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     predicted_waf: Some(|occupancy, settings| {
         predicted_waf::d_choices(occupancy, settings.integer("choices"))
     }),
-    build: |settings| {
+    build: &|settings| {
         let stream = Stream::new(u64::from(settings.integer("cleaning_seed")), "d-choices");
         Box::new(DChoices { choices: settings.integer("choices"), stream })
     },

@@ -12,7 +12,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     source: "Desnoyers, ACM Transactions on Storage 10(2), 2014",
     needs_valid_index: false,
     predicted_waf: Some(|occupancy, _| predicted_waf::fifo(occupancy)),
-    build: |_| Box::new(Fifo),
+    build: &|_| Box::new(Fifo),
 };
 
 struct Fifo;

@@ -13,7 +13,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     source: "Bux, Iliadis, Performance Evaluation 67, 2010",
     needs_valid_index: true,
     predicted_waf: Some(|occupancy, _| predicted_waf::greedy(occupancy)),
-    build: |_| Box::new(Greedy),
+    build: &|_| Box::new(Greedy),
 };
 
 struct Greedy;

@@ -13,6 +13,6 @@ mod random;
 mod table;
 mod windowed;
 
-pub use contract::{Policy, PolicyEntry, View};
-pub(crate) use table::NAMES;
-pub use table::{POLICIES, find_policy};
+pub use contract::{BuildPolicy, Policy, PolicyEntry, View};
+pub(crate) use table::KIND;
+pub use table::{OWN_POLICIES, POLICIES, find_policy};

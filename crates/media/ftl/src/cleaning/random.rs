@@ -13,7 +13,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     source: "Desnoyers, ACM Transactions on Storage 10(2), 2014",
     needs_valid_index: false,
     predicted_waf: Some(|occupancy, _| predicted_waf::random(occupancy)),
-    build: |settings| {
+    build: &|settings| {
         Box::new(Random {
             stream: Stream::new(u64::from(settings.integer("cleaning_seed")), "random cleaning"),
         })

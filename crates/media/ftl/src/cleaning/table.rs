@@ -2,6 +2,7 @@
 
 use super::contract::PolicyEntry;
 use super::{cat, cost_benefit, d_choices, fifo, greedy, random, windowed};
+use crate::settings::{Kind, OwnRows};
 
 /// All cleaning policies, sorted by name.
 pub const POLICIES: &[&PolicyEntry] = &[
@@ -16,13 +17,21 @@ pub const POLICIES: &[&PolicyEntry] = &[
 
 /// Names of [`POLICIES`], for the parameter that chooses one.
 // A second table by name, because parameters are constants and cannot be built from the rows.
-pub(crate) const NAMES: &[&str] =
+const NAMES: &[&str] =
     &["cat", "cost-benefit", "d-choices", "fifo", "greedy", "random", "windowed"];
+
+/// Policies of the user's own.
+pub static OWN_POLICIES: OwnRows<PolicyEntry> = OwnRows::new();
 
 /// The policy called `name`.
 pub fn find_policy(name: &str) -> Option<&'static PolicyEntry> {
-    POLICIES.iter().copied().find(|entry| entry.name == name)
+    let listed = POLICIES.iter().copied().find(|entry| entry.name == name);
+    listed.or_else(|| OWN_POLICIES.find(name))
 }
+
+/// What the parameter that chooses a policy takes.
+pub(crate) const KIND: Kind =
+    Kind::Policy { names: NAMES, is_own: |name| OWN_POLICIES.find(name).is_some() };
 
 #[cfg(test)]
 mod tests {

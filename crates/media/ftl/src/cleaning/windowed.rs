@@ -11,7 +11,7 @@ pub(crate) const ENTRY: PolicyEntry = PolicyEntry {
     source: "Hu, Eleftheriou, Haas, Iliadis, Pletka, SYSTOR 2009",
     needs_valid_index: false,
     predicted_waf: None,
-    build: |settings| {
+    build: &|settings| {
         Box::new(Windowed { window_blocks: settings.integer("window_blocks") as usize })
     },
 };

@@ -40,7 +40,7 @@ fn variants(entry: &FtlEntry) -> Vec<(String, Given)> {
     let mut variants = vec![(String::new(), Given::new())];
     for parameter in entry.parameters.iter().chain(COMMON_PARAMETERS) {
         let values: Vec<Value> = match parameter.kind {
-            Kind::Choice(words) => {
+            Kind::Choice(words) | Kind::Policy { names: words, .. } => {
                 words.iter().map(|word| Value::Word((*word).to_owned())).collect()
             }
             Kind::Switch => vec![Value::Switch(true), Value::Switch(false)],

@@ -13,6 +13,7 @@ use libtest_mimic::{Failed, Trial};
 use nand::random::Stream;
 use nand::{CutPoint, NandError, PageOrder};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use support::{PAGE_BYTES, build, page_bytes, small_part, version_of};
 
 const OPERATIONS: u32 = 500;
@@ -137,7 +138,7 @@ fn storm(entry: &FtlEntry, given: &Given, order: PageOrder) -> Result<(), String
                         seed,
                     };
                     lives += 1;
-                    let outcome = std::panic::catch_unwind(|| live(entry, given, life));
+                    let outcome = catch_unwind(AssertUnwindSafe(|| live(entry, given, life)));
                     match outcome.unwrap_or_else(|_| Err("panic".into())) {
                         Ok(more) => cuts += more,
                         Err(error) => failures.push(format!("{life:?}: {error}")),

@@ -1,0 +1,45 @@
+//! Policies that a user writes in Python: cleaning policies, translation layers, I/O schedulers.
+//!
+//! Each contract of the engine has one adaptor here. It holds an object of the user's class, calls it with
+//! the interpreter's lock, and checks what it answers: a policy may be wrong, and then the user wants to
+//! read what it did. `nandlab.policy` has the base classes, which say the same in Python's words.
+//!
+//! **Determinism.** An object is made anew for every run, and copied (`copy.deepcopy`) where the engine
+//! copies a device. What it draws comes from the stream that it is handed.
+
+mod check;
+mod cleaning;
+mod layer;
+mod object;
+mod scheduler;
+mod stream;
+
+use crate::failed;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use pyo3::wrap_pyfunction;
+
+/// Adds a class to the table of its kind, under the name by which studies call it.
+///
+/// # Errors
+/// A kind that there is not; a class that lacks what every policy has.
+#[pyfunction]
+fn register_policy(kind: &str, name: String, class: Bound<'_, PyType>) -> PyResult<()> {
+    match kind {
+        "cleaning" => cleaning::register(name, &class),
+        "layer" => layer::register(name, &class),
+        "scheduler" => scheduler::register(name, &class),
+        _ => Err(failed(format!("`{kind}` is no kind of policy: cleaning, layer or scheduler"))),
+    }
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<stream::RandomStream>()?;
+    module.add_class::<scheduler::IoRequest>()?;
+    module.add_class::<layer::FlashBlocks>()?;
+    module.add("PowerLost", module.py().get_type::<layer::PowerLost>())?;
+    module.add("DataLost", module.py().get_type::<layer::DataLost>())?;
+    module.add("NoFreeBlock", module.py().get_type::<layer::NoFreeBlock>())?;
+    module.add_function(wrap_pyfunction!(check::check_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(register_policy, module)?)
+}

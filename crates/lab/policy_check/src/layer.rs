@@ -1,0 +1,402 @@
+//! What every translation layer keeps: its pages, across power cuts, while blocks go bad.
+//!
+//! A model is a table of versions. A page that was written holds its version, also after a power cut;
+//! a page that was trimmed reads zeros, and after a cut zeros or what it once held; the page under way when
+//! the power failed holds the old or the new version. That is the contract of [`Ftl`].
+
+use crate::attempt::attempt;
+use crate::shorter::shortest;
+use crate::{Broken, Checked, Effort, Progress};
+use ftl::{Ftl, FtlEntry, FtlError, Settings, Value};
+use nand::random::Stream;
+use nand::{Chip, CutPoint, FaultSettings, NandError, Part, Storage};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Bytes of a page: enough to say which write made it.
+const PAGE_BYTES: u32 = 256;
+/// Operations between two looks at all pages.
+const LOOK_INTERVAL: u32 = 16;
+/// Blocks kept back where blocks go bad.
+const RESERVE_BLOCKS: u32 = 12;
+
+const CUT_POINTS: [(CutPoint, &str); 3] = [
+    (CutPoint::Before, "before"),
+    (CutPoint::Inside, "in the middle of"),
+    (CutPoint::After, "after"),
+];
+
+/// The layer to check, with its settings.
+pub struct LayerCheck<'a> {
+    /// Row of the layer.
+    pub entry: &'a FtlEntry,
+    /// Its settings, where they are not the defaults.
+    pub given: BTreeMap<String, Value>,
+}
+
+/// The device of a sequence.
+#[derive(Clone, Copy, Debug)]
+struct Device {
+    pages_per_block: u32,
+    logical_pages: u32,
+    extra_blocks: u32,
+    /// Blocks go bad: programs and erases fail now and then.
+    has_faults: bool,
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Write(u32),
+    Trim(u32),
+    Read(u32),
+    Flush,
+    /// The power fails at the operation of the chip that comes after so many.
+    Cut {
+        after: u64,
+        point: usize,
+    },
+}
+
+impl Operation {
+    /// A cut that comes earlier, a page with a lower number.
+    fn simpler(&self) -> Vec<Self> {
+        match *self {
+            Self::Cut { after, point } if after > 0 => {
+                [0, after / 2, after - 1].map(|after| Self::Cut { after, point }).to_vec()
+            }
+            Self::Write(lpn) if lpn > 0 => vec![Self::Write(0)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(lpn) => write!(f, "write {lpn}"),
+            Self::Trim(lpn) => write!(f, "trim {lpn}"),
+            Self::Read(lpn) => write!(f, "read {lpn}"),
+            Self::Flush => f.write_str("flush"),
+            Self::Cut { after, point } => {
+                let place = CUT_POINTS[*point].1;
+                write!(f, "the power will fail {place} chip operation {} from here", after + 1)
+            }
+        }
+    }
+}
+
+/// What a sequence came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    operations: u64,
+    cuts: u64,
+    cut_rebuilds: u64,
+    retired_blocks: u64,
+}
+
+/// Checks a layer.
+///
+/// # Errors
+/// The first sequence that the layer does not keep, made as short as it can be.
+pub fn check_layer(
+    check: &LayerCheck<'_>,
+    effort: Effort,
+    progress: Progress<'_>,
+) -> Result<Checked, Broken> {
+    let mut sum = Counts::default();
+    for number in 0..effort.sequences {
+        cancellation::check();
+        progress(number, effort.sequences);
+        let mut draw = Stream::new(effort.seed.wrapping_add(u64::from(number)), "layer check");
+        let device = Device::drawn(&mut draw, effort.seed.wrapping_add(u64::from(number)));
+        let operations = drawn(&mut draw, device, effort.operations);
+        match attempt(|| carry_out(check, device, &operations)) {
+            Ok(counts) => {
+                sum.operations += counts.operations;
+                sum.cuts += counts.cuts;
+                sum.cut_rebuilds += counts.cut_rebuilds;
+                sum.retired_blocks += counts.retired_blocks;
+            }
+            Err(said) => {
+                let mut fails = |some: &[Operation]| {
+                    cancellation::check();
+                    attempt(|| carry_out(check, device, some)).err()
+                };
+                let (left, what) = shortest(&operations, said, &Operation::simpler, &mut fails);
+                return Err(Broken {
+                    what,
+                    conditions: device.to_string(),
+                    operations: left.iter().map(ToString::to_string).collect(),
+                    kept: number,
+                });
+            }
+        }
+    }
+    progress(effort.sequences, effort.sequences);
+    Ok(vec![
+        ("sequences", u64::from(effort.sequences)),
+        ("operations", sum.operations),
+        ("power cuts", sum.cuts),
+        ("power cuts in a rebuild", sum.cut_rebuilds),
+        ("blocks that went bad", sum.retired_blocks),
+    ])
+}
+
+impl Device {
+    fn drawn(draw: &mut Stream, seed: u64) -> Self {
+        let pages_per_block = [2, 4, 8][draw.below(3) as usize];
+        Self {
+            pages_per_block,
+            logical_pages: pages_per_block * (3 + draw.below(6)) - draw.below(2),
+            extra_blocks: [0, 0, 1, 4][draw.below(4) as usize],
+            has_faults: draw.below(4) == 0,
+            seed,
+        }
+    }
+
+    fn part(&self) -> Part {
+        let mut part = nand::find_part("published-small-block").expect("in the catalogue");
+        part.geometry.page_data_bytes = PAGE_BYTES;
+        part.geometry.pages_per_block = self.pages_per_block;
+        part
+    }
+
+    /// # Errors
+    /// The layer asks for a device that cannot be.
+    fn build(&self, check: &LayerCheck<'_>) -> Result<Box<dyn Ftl>, String> {
+        let mut given = check.given.clone();
+        let reserve = if self.has_faults { RESERVE_BLOCKS } else { 0 };
+        given.insert("reserve_blocks".into(), Value::Integer(reserve.into()));
+        let settings = Settings::new(check.entry.parameters, &given).map_err(|e| e.to_string())?;
+        let mut part = self.part();
+        // Exactly as many blocks as the layer asks for: what it asks for must do.
+        part.geometry.blocks =
+            (check.entry.blocks_required)(&part.geometry, self.logical_pages, &settings)
+                + self.extra_blocks
+                + reserve;
+        let probability = if self.has_faults { 0.01 } else { 0.0 };
+        let faults = FaultSettings {
+            seed: self.seed,
+            program_failure_probability: probability,
+            erase_failure_probability: probability,
+            ..FaultSettings::default()
+        };
+        let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+        let mut ftl = ftl::build(check.entry, chip, self.logical_pages, &settings)
+            .map_err(|error| error.to_string())?;
+        ftl.flash_mut().chip_mut().set_faults(&faults);
+        Ok(ftl)
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pages_per_block, logical_pages, extra_blocks, has_faults, seed } = self;
+        let faults = if *has_faults { "blocks go bad" } else { "no block goes bad" };
+        write!(
+            f,
+            "{logical_pages} logical pages, {pages_per_block} pages a block, {extra_blocks} blocks \
+             beyond those that the layer asks for, {faults}, seed {seed}"
+        )
+    }
+}
+
+fn drawn(draw: &mut Stream, device: Device, operations: u32) -> Vec<Operation> {
+    let mut lpn = 0;
+    let mut operation = || {
+        lpn = match draw.below(8) {
+            0..3 => draw.below(device.logical_pages),
+            3 => lpn,
+            // Runs of pages, as files are written.
+            _ => (lpn + 1) % device.logical_pages,
+        };
+        match draw.below(20) {
+            0 => Operation::Trim(lpn),
+            1 | 2 => Operation::Read(lpn),
+            3 => Operation::Flush,
+            4 | 5 => Operation::Cut {
+                after: u64::from(draw.below(3 * device.pages_per_block)),
+                point: draw.below(3) as usize,
+            },
+            _ => Operation::Write(lpn),
+        }
+    };
+    (0..operations).map(|_| operation()).collect()
+}
+
+/// What the host expects of a page.
+#[derive(Clone, Copy, Default)]
+struct Page {
+    /// Version written last; zero for zeros.
+    version: u32,
+    /// Trimmed since its last write: old data may come back with a cut.
+    is_trimmed: bool,
+}
+
+impl Page {
+    /// # Errors
+    /// Another version was found than the page holds.
+    fn compare(self, lpn: u32, found: u32) -> Result<(), String> {
+        if found == self.version {
+            return Ok(());
+        }
+        Err(format!("page {lpn} {}, not {}", holds(found), shown(self.version)))
+    }
+}
+
+/// # Errors
+/// What the layer did not keep.
+fn carry_out(
+    check: &LayerCheck<'_>,
+    device: Device,
+    operations: &[Operation],
+) -> Result<Counts, String> {
+    let mut ftl = device.build(check)?;
+    let mut pages = vec![Page::default(); device.logical_pages as usize];
+    let mut draw = Stream::new(device.seed, "cuts of rebuilds");
+    let mut counts = Counts::default();
+    for (number, operation) in (1_u32..).zip(operations) {
+        counts.operations += 1;
+        let (lpn, wanted, outcome) = match *operation {
+            Operation::Cut { after, point } => {
+                ftl.flash_mut().chip_mut().cut_power_after(after, CUT_POINTS[point].0);
+                continue;
+            }
+            Operation::Write(lpn) => {
+                let wanted = Page { version: number, is_trimmed: false };
+                (lpn, wanted, ftl.write(lpn, Some(&bytes_of(lpn, number))))
+            }
+            Operation::Trim(lpn) => (lpn, Page { version: 0, is_trimmed: true }, ftl.trim(lpn)),
+            Operation::Read(lpn) => {
+                let page = pages[lpn as usize];
+                let found = read(ftl.as_mut(), lpn)?;
+                if let Ok(found) = found {
+                    page.compare(lpn, found)?;
+                }
+                (lpn, page, found.map(|_| ()))
+            }
+            Operation::Flush => (0, pages[0], ftl.flush()),
+        };
+        match outcome {
+            Ok(()) => {
+                pages[lpn as usize] = wanted;
+                if number.is_multiple_of(LOOK_INTERVAL) {
+                    // A cut that is still to come would fall into the look.
+                    ftl.flash_mut().chip_mut().power_on();
+                    look(ftl.as_mut(), &pages)?;
+                    ftl.audit();
+                }
+            }
+            Err(FtlError::Nand(NandError::PowerLost)) => {
+                counts.cuts += 1;
+                counts.cut_rebuilds += rebuild(ftl.as_mut(), &mut draw)?;
+                adopt(ftl.as_mut(), &mut pages, lpn, wanted)?;
+            }
+            Err(error) => {
+                let free = ftl.flash().free_blocks();
+                return Err(format!("{operation}: {error} ({free} blocks are free)"));
+            }
+        }
+    }
+    ftl.flash_mut().chip_mut().power_on();
+    look(ftl.as_mut(), &pages)?;
+    ftl.audit();
+    counts.retired_blocks += u64::from(ftl.flash().retired_blocks);
+    Ok(counts)
+}
+
+/// Rebuilds, cutting the power again at most three times; returns those cuts.
+fn rebuild(ftl: &mut dyn Ftl, draw: &mut Stream) -> Result<u64, String> {
+    let attempts = u64::from(draw.below(4));
+    for cuts in 0.. {
+        ftl.flash_mut().chip_mut().power_on();
+        if cuts < attempts {
+            // The scan changes nothing: the cuts go to what follows it, too.
+            let pages = ftl.flash().geometry().pages();
+            let after = u64::from(draw.below(pages + 8));
+            let (point, _) = CUT_POINTS[draw.below(3) as usize];
+            ftl.flash_mut().chip_mut().cut_power_after(after, point);
+        }
+        match ftl.rebuild() {
+            Ok(()) => {
+                ftl.flash_mut().chip_mut().power_on();
+                return Ok(cuts);
+            }
+            Err(FtlError::Nand(NandError::PowerLost)) => {}
+            Err(error) => return Err(format!("rebuild after {cuts} more cuts: {error}")),
+        }
+    }
+    unreachable!("a rebuild that is not cut ends")
+}
+
+/// After a cut: what is found holds from now on, if it is one of the versions that may be there.
+fn adopt(ftl: &mut dyn Ftl, pages: &mut [Page], under_way: u32, new: Page) -> Result<(), String> {
+    for (lpn, page) in (0..).zip(pages) {
+        let found = read(ftl, lpn)?.map_err(|error| format!("after a power cut, {error}"))?;
+        if found == page.version {
+            page.is_trimmed |= lpn == under_way && new.is_trimmed;
+            continue;
+        }
+        let is_new = lpn == under_way && found == new.version;
+        let may_come_back = page.is_trimmed || lpn == under_way && new.is_trimmed;
+        if !is_new && !may_come_back {
+            return Err(format!(
+                "after a power cut, page {lpn} {}, though {} was acknowledged",
+                holds(found),
+                shown(page.version)
+            ));
+        }
+        *page = Page { version: found, is_trimmed: page.is_trimmed && !is_new || found == 0 };
+    }
+    Ok(())
+}
+
+/// Without a cut, every page holds its version.
+fn look(ftl: &mut dyn Ftl, pages: &[Page]) -> Result<(), String> {
+    for (lpn, page) in (0..).zip(pages) {
+        page.compare(lpn, read(ftl, lpn)?.map_err(|error| error.to_string())?)?;
+    }
+    Ok(())
+}
+
+/// The version that a page holds.
+///
+/// # Errors
+/// The data of another page, or of none.
+fn read(ftl: &mut dyn Ftl, lpn: u32) -> Result<Result<u32, FtlError>, String> {
+    let mut bytes = [0xaa; PAGE_BYTES as usize];
+    if let Err(error) = ftl.read(lpn, Some(&mut bytes)) {
+        return Ok(Err(error));
+    }
+    let version = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
+    if bytes == bytes_of(lpn, version) {
+        return Ok(Ok(version));
+    }
+    let other = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    Err(if bytes == bytes_of(other, version) {
+        format!("page {lpn} holds the data of page {other}")
+    } else {
+        format!("page {lpn} holds data that was never written")
+    })
+}
+
+/// What version `version` of a page holds; version 0 is zeros.
+fn bytes_of(lpn: u32, version: u32) -> [u8; PAGE_BYTES as usize] {
+    let mut bytes = [0; PAGE_BYTES as usize];
+    if version > 0 {
+        for (word, place) in bytes.chunks_exact_mut(8).zip(0..) {
+            word[..4].copy_from_slice(&lpn.wrapping_add(place).to_le_bytes());
+            word[4..].copy_from_slice(&version.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+fn holds(version: u32) -> String {
+    if version == 0 { "reads zeros".into() } else { format!("holds {}", shown(version)) }
+}
+
+fn shown(version: u32) -> String {
+    if version == 0 { "zeros".into() } else { format!("the write of line {version}") }
+}

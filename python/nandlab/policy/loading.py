@@ -1,0 +1,176 @@
+"""Finds the classes that names stand for, and gives them to the engine.
+
+A name is `FILE.py:CLASS`, or that of an entry point of the group `nandlab.policies`. The file is
+found beside the study that names it, else from the current folder, as parts and traces are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nandlab.errors import NandlabError
+from nandlab.policy.contracts import Policy
+from nandlab.suggest import did_you_mean
+
+GROUP = "nandlab.policies"
+"""Group of the entry points of installed packages."""
+
+_OF_FILE = re.compile(r"(?P<file>[^:\n]+\.py):(?P<class>[^:\n]*)")
+
+
+@dataclass(frozen=True)
+class OwnPolicy:
+    """A class that a name stands for, and where it comes from."""
+
+    name: str
+    made_of: type[Policy]
+    source: Path | None
+    """File of the class; none if its package has no source."""
+
+    @property
+    def kind(self) -> str:
+        """cleaning, layer or scheduler."""
+        return self.made_of.kind
+
+    def source_digest(self) -> str | None:
+        """SHA-256 of the file, in hexadecimal."""
+        return hashlib.sha256(self.source.read_bytes()).hexdigest() if self.source else None
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """Every text within a value of TOML that may name a policy."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from names_in(key)
+            yield from names_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from names_in(inner)
+
+
+def register_for_study(study: str | Path, sets: Iterable[str]) -> list[OwnPolicy]:
+    """Adds the policies that a study file and what is set on top of it name."""
+    import tomllib
+
+    path = Path(study)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        # The engine says what is wrong with the file.
+        return []
+    given = [part.strip(" []\"'") for one in sets for part in one.partition("=")[2].split(",")]
+    return register([*names_in(values), *given], path.parent)
+
+
+def register(names: Iterable[str], folder: Path | None = None) -> list[OwnPolicy]:
+    """Loads the policies among the names and adds them to the tables of the engine.
+
+    Names that are no policies of the user's own are left to the engine. `folder` is that of the
+    study.
+
+    Raises `NandlabError` for a file or class that cannot be loaded.
+    """
+    from nandlab import engine
+
+    found = []
+    installed = None
+    for name in dict.fromkeys(names):
+        if matched := _OF_FILE.fullmatch(name):
+            policy = _of_file(name, matched["file"], matched["class"], folder)
+        else:
+            installed = _entry_points() if installed is None else installed
+            if name not in installed:
+                continue
+            policy = _of_entry_point(name, installed[name])
+        engine.register_policy(policy.kind, name, policy.made_of)
+        found.append(policy)
+    return found
+
+
+def _of_file(name: str, file: str, wanted: str, folder: Path | None) -> OwnPolicy:
+    path = Path(file)
+    if folder is not None and (folder / path).is_file():
+        path = folder / path
+    if not path.is_file():
+        raise NandlabError(f"{name}: there is no file {file}")
+    module = _module(name, path)
+    classes = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, Policy)
+        and value.__module__ == module.__name__
+    }
+    if wanted not in classes:
+        known = ", ".join(sorted(classes)) or "none"
+        raise NandlabError(
+            f"{name}: {file} has no policy `{wanted}`: {did_you_mean(wanted, classes)}"
+            f"classes derived from CleaningPolicy, Layer or Scheduler: {known}"
+        )
+    return OwnPolicy(name, classes[wanted], path)
+
+
+def _module(name: str, path: Path) -> Any:
+    """The module of a file, read anew: the file may have changed since."""
+    # The name of the module has the path in it: two files of the same name are two modules.
+    called = "nandlab_policy_" + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    spec = importlib.util.spec_from_file_location(called, path)
+    if spec is None or spec.loader is None:
+        raise NandlabError(f"{name}: {path} is no file of Python")
+    module = importlib.util.module_from_spec(spec)
+    # `copy.deepcopy` and dataclasses look a class up by its module.
+    sys.modules[called] = module
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise NandlabError(f"{name}: line {error.lineno} of {path}: {error.msg}") from None
+    except Exception as error:
+        raise NandlabError(f"{name}: {path} cannot be loaded: {_said(error, path)}") from None
+    return module
+
+
+def _said(error: Exception, path: Path) -> str:
+    """The exception, and the line of the file that raised it."""
+    import traceback
+
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).resolve() == path.resolve()
+    ]
+    place = f" (line {lines[-1]})" if lines else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _entry_points() -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {one.name: one for one in entry_points(group=GROUP)}
+
+
+def _of_entry_point(name: str, entry: Any) -> OwnPolicy:
+    import inspect
+
+    try:
+        made_of = entry.load()
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise NandlabError(f"{name}: {entry.value} cannot be loaded: {said}") from None
+    if not (isinstance(made_of, type) and issubclass(made_of, Policy) and hasattr(made_of, "kind")):
+        raise NandlabError(
+            f"{name}: {entry.value} is not derived from CleaningPolicy, Layer or Scheduler"
+        )
+    try:
+        source = Path(inspect.getfile(made_of))
+    except (TypeError, OSError):
+        source = None
+    return OwnPolicy(name, made_of, source)
