@@ -256,3 +256,26 @@ def test_greedy_in_python_takes_at_most_five_times_as_long(here: Path) -> None:
     seconds("greedy")
     pairs = [(seconds("my_greedy.py:MyGreedy"), seconds("greedy")) for _ in range(3)]
     assert min(own / built_in for own, built_in in pairs) <= 5, pairs
+
+
+def test_a_class_of_an_installed_package_is_found_by_its_entry_point(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = here / "site"
+    about = site / "own_policies-1.0.dist-info"
+    about.mkdir(parents=True)
+    shutil.copy(here / "my_greedy.py", site / "own_policies.py")
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: own-policies\nVersion: 1.0\n", encoding="utf-8"
+    )
+    (about / "entry_points.txt").write_text(
+        "[nandlab.policies]\nfewest = own_policies:MyGreedy\nbad = own_policies:Nothing\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(site))
+    assert nl.check("fewest", sequences=5).is_clean
+    run(here, "fewest")
+    manifest = json.loads((here / "out" / "manifest.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in manifest["inputs"]] == ["fewest"]
+    with pytest.raises(NandlabError, match="bad: own_policies:Nothing cannot be loaded"):
+        nl.check("bad")
