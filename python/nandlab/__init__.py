@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from nandlab.api.runs import Run, open_run, run
     from nandlab.api.scripts import Crash, Script, crash, script
     from nandlab.api.served_cuts import ServeCrash, serve_crash
+    from nandlab.api.search import Search, search
     from nandlab.api.serving import ServedDevice, serve, serve_ctl, serve_replay
     from nandlab.api.study import Study
     from nandlab.api.syscall_logs import StraceImport, strace_import
@@ -58,6 +59,7 @@ __all__ = [
     "Replay",
     "Run",
     "Script",
+    "Search",
     "ServeCrash",
     "ServedDevice",
     "StraceImport",
@@ -88,6 +90,7 @@ __all__ = [
     "schedule",
     "schedulers",
     "script",
+    "search",
     "search_readings",
     "serve",
     "serve_crash",
@@ -115,6 +118,7 @@ _NAMES = {
     "readings": "Readings search_readings",
     "requests": "Replay convert replay schedule",
     "runs": "Run open_run run",
+    "search": "Search search",
     "scripts": "Crash Script crash script",
     "served_cuts": "ServeCrash serve_crash",
     "serving": "ServedDevice serve serve_ctl serve_replay",

@@ -5,7 +5,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from nandlab.comparison.study import toml
 from nandlab.design_space.space import Choices, Space
 from nandlab.errors import NandlabError
 from nandlab.frame.run_directory import MANIFEST
-from nandlab.outputs import check_folder, scratch_folder, write_whole
+from nandlab.outputs import check_folder, write_whole
 from nandlab.readings.simulation import engine_version
 from nandlab.study_files import STUDY_FILE
 
@@ -66,6 +68,10 @@ class Points:
         """Whether the results of a point are there."""
         return (self.place(key) / MANIFEST).is_file()
 
+    def finished(self) -> int:
+        """Points that are finished."""
+        return sum(1 for _ in (self.folder / POINTS).glob(f"[!.]*/{MANIFEST}"))
+
     def point(self, choices: Choices) -> Point:
         """The study of a point, resolved; one that cannot be has the reason of the engine."""
         label = self._space.label(choices)
@@ -81,9 +87,9 @@ class Points:
                 return Point(choices, label, text, refusal=reason(error, path))
         return Point(choices, label, text, self._key(plan, text), int(plan["runs"]))
 
-    def written(self, text: str) -> "_Written":
+    def written(self, text: str) -> AbstractContextManager[Path]:
         """A study as a file, as deep below the folder as the folders of points."""
-        return _Written(self.folder / POINTS, text)
+        return _written(self.folder / POINTS, text)
 
     def _study(self, choices: Choices, label: str) -> dict[str, Any]:
         """The base study with the choices in their places."""
@@ -165,20 +171,17 @@ class Points:
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=10).hexdigest()
 
 
-class _Written:
-    """The file of a study for as long as a block lasts."""
-
-    def __init__(self, beside: Path, text: str) -> None:
-        self._scratch = scratch_folder(beside, "study")
-        self._text = text
-
-    def __enter__(self) -> Path:
-        path = self._scratch.__enter__() / STUDY_FILE
-        path.write_text(self._text, encoding="utf-8")
-        return path
-
-    def __exit__(self, *error: Any) -> None:
-        self._scratch.__exit__(*error)
+@contextmanager
+def _written(beside: Path, text: str) -> Iterator[Path]:
+    """The file of a study for as long as a block lasts; where it lies was tried out before."""
+    beside.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".study-", dir=beside))
+    try:
+        path = scratch / STUDY_FILE
+        path.write_text(text, encoding="utf-8")
+        yield path
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def toml_text(study: Mapping[str, Any]) -> str:

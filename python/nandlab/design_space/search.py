@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,6 +79,8 @@ class Outcome:
 
     found: list[Found] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
+    kinds: dict[str, str] = field(default_factory=dict)
+    """The first reason of each kind."""
     examples: dict[str, str] = field(default_factory=dict)
     """A point for each reason."""
     carried_out: int = 0
@@ -240,8 +243,11 @@ def _tell(choices: Choices, found: Found, question: Question, asking: Asking) ->
 def _refuse(
     point: Point, why: str, question: Question, asking: Asking, outcome: Outcome
 ) -> None:
-    outcome.refused[why] += 1
-    outcome.examples.setdefault(why, point.label)
+    # Reasons of a kind differ in their numbers: the first stands for all of them.
+    kind = re.sub(r"\d[\d,.]*", "N", why)
+    told = outcome.kinds.setdefault(kind, why)
+    outcome.refused[told] += 1
+    outcome.examples.setdefault(told, point.label)
     asking.tell(point.choices, *_worst(question, outcome))
 
 
