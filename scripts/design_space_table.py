@@ -1,4 +1,4 @@
-"""Every point of workloads/search/small-chip.toml, evaluated: what tests of the search compare with.
+"""Every point of workloads/search/small-chip.toml: what tests of the search compare with.
 
 Run it again after a change of the engine that changes results; it takes two minutes.
 """

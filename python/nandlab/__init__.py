@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from nandlab.api.requests import Replay, convert, replay, schedule
     from nandlab.api.runs import Run, open_run, run
     from nandlab.api.scripts import Crash, Script, crash, script
-    from nandlab.api.served_cuts import ServeCrash, serve_crash
     from nandlab.api.search import Search, search
+    from nandlab.api.served_cuts import ServeCrash, serve_crash
     from nandlab.api.serving import ServedDevice, serve, serve_ctl, serve_replay
     from nandlab.api.study import Study
     from nandlab.api.syscall_logs import StraceImport, strace_import

@@ -1,4 +1,4 @@
-"""The space of workloads/search/small-chip.toml from its table: searches in which nothing is run."""
+"""The space of workloads/search/small-chip.toml from its table: searches that run nothing."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,8 +57,7 @@ class Table:
         kept = {
             name: values["write_amplification"]
             for name, values in self.known.items()
-            if values is not None
-            and all(one.is_kept(values[one.metric.name]) for one in bounds)
+            if values is not None and all(one.is_kept(values[one.metric.name]) for one in bounds)
         }
         return sorted(kept, key=lambda name: kept[name])
 

@@ -12,7 +12,7 @@ from nandlab.errors import NandlabError
 if TYPE_CHECKING:
     import polars
 
-    from nandlab.design_space.answer import Answered
+    from nandlab.design_space.answered import Answered
     from nandlab.present import Presented
 
 
@@ -90,7 +90,8 @@ def search(
 
     """
     from nandlab.byte_sizes import natural_number
-    from nandlab.design_space.answer import answered, data_of, points_rows, points_text, write
+    from nandlab.design_space.answer import data_of, points_rows, points_text, write
+    from nandlab.design_space.answered import answered
     from nandlab.design_space.metrics import host_rate, parse_constraint, parse_objectives
     from nandlab.design_space.points import Points
     from nandlab.design_space.sampler import RandomSampler, Sampler
@@ -149,9 +150,7 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _command(
-    found: "Answered", space: str | Path, host_writes: str | None, folder: Path
-) -> str:
+def _command(found: "Answered", space: str | Path, host_writes: str | None, folder: Path) -> str:
     """The command line that does the same."""
     question = found.question
     objectives = ",".join(

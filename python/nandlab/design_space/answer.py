@@ -1,254 +1,30 @@
-"""What a search answers: data, tables, figures, a sentence, and the page that shows them."""
+"""What a search answers as data and as a page."""
 
 import csv
-import hashlib
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nandlab import __version__
+from nandlab.design_space.answered import Answered
+from nandlab.design_space.decision import POINTS_CSV, tables
 from nandlab.design_space.figure import charts
-from nandlab.design_space.front import RULE, Front, change, front_of
+from nandlab.design_space.front import RULE
 from nandlab.design_space.metrics import Measured
 from nandlab.design_space.points import POINTS
-from nandlab.design_space.search import Found, Outcome, Question
-from nandlab.design_space.space import Space
+from nandlab.design_space.words import headline, remarks
 from nandlab.frame import RunFrame
 from nandlab.interruption import held
 from nandlab.json_text import json_text
 from nandlab.outputs import write_whole
 from nandlab.present.drawing import picture
-from nandlab.present.headline import joined
 from nandlab.present.page import FIGURES, REPORT, Presented, render, unclaimed
-from nandlab.present.tables import CHANGE, ShownTable
-from nandlab.present.units import estimate_text, interval_text
+from nandlab.present.units import estimate_text
 from nandlab.study_files import STUDY_FILE
 
 SEARCH_JSON = "search.json"
-POINTS_CSV = "points.csv"
-
-FRONT_ROWS = 16
-"""Points of the front that the first table has."""
-
-_ENDLESS = "no end: nothing wears"
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A finished search with its front."""
-
-    space: Space
-    question: Question
-    outcome: Outcome
-    front: Front
-    seed: int
-    sampler: str
-
-    @property
-    def axes(self) -> list[str]:
-        """Keys of the axes with more than one value: the others need not be said of a point."""
-        return [axis.key for axis in self.space.axes if len(axis.values) > 1]
-
-    def label(self, one: Found) -> str:
-        """What was chosen at a point."""
-        varied = {key: one.point.choices[key] for key in self.axes if key in one.point.choices}
-        return self.space.label(varied or one.point.choices)
-
-    def named(self, one: Found) -> str:
-        """Number and choices of a point."""
-        return f"#{one.number} ({self.label(one)})"
-
-    @property
-    def digest(self) -> str:
-        """Digest of the points with their values, in the order of the asking."""
-        rows = [[one.point.choices, {name: [value.found.estimate, value.found.n]
-                 for name, value in one.values.items()}] for one in self.outcome.found]  # fmt: skip
-        text = json.dumps([rows, self.outcome.refused.total()], sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
-
-
-def answered(
-    space: Space, question: Question, outcome: Outcome, seed: int, sampler: str
-) -> Answered:
-    """The front and the recommendation of what was found."""
-    return Answered(space, question, outcome, front_of(outcome.found, question), seed, sampler)
-
-
-def headline(found: Answered) -> str:
-    """The answer in a sentence."""
-    taken = found.front.recommendation
-    if taken is None:
-        if not found.outcome.found:
-            return "No point of the space could be run."
-        return f"No point of {len(found.outcome.found):,} keeps every constraint."
-    others = (*taken.ties, *taken.overlapping)
-    if others:
-        # Not all of many have to be named: the table has them.
-        named = [f"#{one.number}" for one in (taken.taken, *others)]
-        shown = named if len(named) <= 4 else [*named[:3], f"{len(named) - 3} more"]
-        return f"Undecided between {joined(shown)}; nearest is {found.label(taken.taken)}."
-    if taken.uncertain:
-        return f"Undecided whether #{taken.taken.number} keeps {joined(taken.uncertain)}."
-    return f"Take {found.label(taken.taken)}."
-
-
-def remarks(found: Answered) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """What the recommendation costs, how it was made, and how far to trust it."""
-    front, taken = found.front, found.front.recommendation
-    if taken is None:
-        return (("Why nothing is recommended", tuple(_nearest(found))),)
-    told = [_cost(found, metric_at) for metric_at in range(len(found.question.objectives))]
-    trust = []
-    if taken.ties:
-        trust.append(f"As near as the recommended point: {_names(found, taken.ties)}.")
-    if taken.overlapping:
-        trust.append(
-            "In every objective the 95 % intervals overlap with those of "
-            f"{_names(found, taken.overlapping)}. More repeats may tell them apart."
-        )
-    for one in taken.uncertain:
-        trust.append(f"The interval of the recommended point lies on both sides of {one}.")
-    if not taken.has_intervals:
-        trust.append(
-            "The study has fewer than three repeats, so there are no intervals. Differences are "
-            "not tested."
-        )
-    if not trust:
-        trust.append("No other point is the same within the 95 % intervals.")
-    place = f"{POINTS}/{taken.taken.point.key}/{STUDY_FILE}"
-    trust.append(
-        f"{front.keeping:,} of {len(found.outcome.found):,} points keep the constraints, and "
-        f"{len(front.points):,} of them no other beats. Run the recommended one again: nandlab run "
-        f"{place}."
-    )
-    return (
-        ("What the recommendation costs", tuple(told)),
-        ("How far to trust it", tuple(trust)),
-        ("How it was chosen", (RULE,)),
-    )
-
-
-def _names(found: Answered, points: Sequence[Found]) -> str:
-    shown = [found.named(one) for one in points[:5]]
-    more = [f"{len(points) - 5} more"] if len(points) > 5 else []
-    return joined([*shown, *more])
-
-
-def _cost(found: Answered, place: int) -> str:
-    """What the recommended point gives up in one objective, and for what."""
-    recommendation = found.front.recommendation
-    assert recommendation is not None
-    metric, taken = found.question.objectives[place], recommendation.taken
-    best = min(found.front.points, key=lambda one: one.numbers(found.question.objectives)[place])
-    own, least = taken.values[metric.name], best.values[metric.name]
-    if own.value == least.value:
-        return f"{_capital(metric.title)}: {text_of(own)}, the best on the front."
-    by = change(own, least)
-    more = "" if by is None else f", {estimate_text(by, CHANGE)}"
-    gains = []
-    for other in found.question.objectives:
-        gain = change(taken.values[other.name], best.values[other.name])
-        if other is not metric and gain is not None:
-            gains.append(f"{other.title} {estimate_text(gain, CHANGE)}")
-    against = f" For that it has {joined(gains)}." if gains else ""
-    return (
-        f"{_capital(metric.title)}: {text_of(own)}{more} against {text_of(least)} of "
-        f"{found.named(best)}.{against}"
-    )
-
-
-def _nearest(found: Answered) -> list[str]:
-    """The points that break the constraints least."""
-    def broken(one: Found) -> float:
-        return max((rule.excess(one.values[rule.metric.name].value)
-                    for rule in found.question.constraints), default=0.0)  # fmt: skip
-
-    told = []
-    for one in sorted(found.outcome.found, key=broken)[:3]:
-        values = ", ".join(f"{rule.metric.title} {text_of(one.values[rule.metric.name])}"
-                           for rule in found.question.constraints)  # fmt: skip
-        told.append(f"Nearest to the constraints: {found.named(one)} with {values}.")
-    return told
-
-
-def text_of(value: Measured) -> str:
-    """A value with its unit."""
-    if value.is_endless:
-        return _ENDLESS
-    return estimate_text(value.value, value.unit)
-
-
-def with_interval(value: Measured) -> str:
-    """A value with its unit, and its 95 % interval where it has one that is wider than nothing."""
-    low, high = value.found.low, value.found.high
-    if value.is_endless or low is None or low == high:
-        return text_of(value)
-    return f"{text_of(value)} ({interval_text(low, high, value.unit)})"
-
-
-def tables(found: Answered) -> list[ShownTable]:
-    """The front beside the recommended point, all points, and what cannot be."""
-    shown = [_front_table(found), _all_points(found), _refused(found)]
-    return [one for one in shown if one.rows]
-
-
-def _front_table(found: Answered) -> ShownTable:
-    """A row for each point of the front, the recommended one first."""
-    taken = found.front.recommendation
-    metrics = found.question.metrics
-    rows = []
-    for one in found.front.points:
-        word = "recommended" if taken and one is taken.taken else ""
-        if taken and one in (*taken.ties, *taken.overlapping):
-            word = "not told apart"
-        values = [with_interval(one.values[metric.name]) for metric in metrics]
-        changes = []
-        for metric in found.question.objectives:
-            by = change(one.values[metric.name], taken.taken.values[metric.name]) if taken else None
-            is_same = taken is not None and one is taken.taken
-            changes.append("" if is_same or by is None else estimate_text(by, CHANGE))
-        rows.append((f"#{one.number}", found.label(one), *values, *changes, word))
-    columns = ["point", "choices", *(_column(found, metric.name) for metric in metrics)]
-    columns += [f"{metric.title}, change" for metric in found.question.objectives]
-    note = (
-        "Nearest to the best values first. Values are means over the repeats, with 95 % intervals. "
-        "Change: against the recommended point."
-    )
-    return ShownTable("front", "Points that no other beats", (*columns, ""), tuple(rows), 2, note)
-
-
-def _column(found: Answered, name: str) -> str:
-    """The title of a metric with the bounds that it has to keep."""
-    metric = next(one for one in found.question.metrics if one.name == name)
-    bounds = [f"{one.comparison} {one.text.partition(one.comparison)[2].strip()}"
-              for one in found.question.constraints if one.metric.name == name]  # fmt: skip
-    return f"{metric.title} ({', '.join(bounds)})" if bounds else metric.title
-
-
-def _all_points(found: Answered) -> ShownTable:
-    metrics = found.question.metrics
-    on_front = {one.number for one in found.front.points}
-    rows = []
-    for one in found.outcome.found:
-        keeps = one.keeps(found.question.constraints)
-        word = "on the front" if one.number in on_front else "" if keeps else "breaks a constraint"
-        values = [with_interval(one.values[metric.name]) for metric in metrics]
-        rows.append((f"#{one.number}", found.label(one), *values, word, one.point.key))
-    columns = ["point", "choices", *(metric.title for metric in metrics), "", "folder in points/"]
-    title = "All points, in the order in which they were tried"
-    return ShownTable("points", title, tuple(columns), tuple(rows), 2)
-
-
-def _refused(found: Answered) -> ShownTable:
-    rows = [(why, found.outcome.examples[why], f"{count:,}")
-            for why, count in found.outcome.refused.most_common()]  # fmt: skip
-    title = "Points that cannot be"
-    return ShownTable("refused", title, ("first reason of its kind", "such as", "points"),
-                      tuple(rows), 2)  # fmt: skip
 
 
 def conditions(found: Answered) -> tuple[tuple[str, str], ...]:
@@ -281,8 +57,9 @@ def conditions(found: Answered) -> tuple[tuple[str, str], ...]:
 def presented(found: Answered) -> Presented:
     """What the page and the terminal show."""
     run = _frame(found)
-    shown = [one.head(FRONT_ROWS) if one.identifier == "front" else one for one in tables(found)]
-    return unclaimed(run, headline(found), shown, charts(found), conditions(found), remarks(found))
+    return unclaimed(
+        run, headline(found), tables(found), charts(found), conditions(found), remarks(found)
+    )
 
 
 def _frame(found: Answered) -> RunFrame:
@@ -350,8 +127,9 @@ def data_of(found: Answered, folder: Path) -> dict[str, Any]:
 
 def _value(value: Measured) -> dict[str, Any]:
     estimate = value.value if math.isfinite(value.value) else None
-    return {"value": estimate, "low": value.found.low, "high": value.found.high,
-            "repeats": value.found.n, "unit": value.unit, "is_endless": value.is_endless}  # fmt: skip
+    found = value.found
+    return {"value": estimate, "low": found.low, "high": found.high, "repeats": found.n,
+            "unit": value.unit, "is_endless": value.is_endless}  # fmt: skip
 
 
 def points_rows(found: Answered) -> list[dict[str, Any]]:
@@ -398,7 +176,3 @@ def write(found: Answered, folder: Path, command: str) -> Presented:
             place.parent.mkdir(exist_ok=True)
             write_whole(place, drawn)
     return shown
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"

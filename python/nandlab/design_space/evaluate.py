@@ -46,17 +46,13 @@ def _is_known(point: Point, kept: Points) -> bool:
     return kept.is_finished(point.key) or (kept.place(point.key) / REFUSED).is_file()
 
 
-def _carry_out(
-    points: Sequence[Point], kept: Points, jobs: int, progress: Progress | None
-) -> None:
+def _carry_out(points: Sequence[Point], kept: Points, jobs: int, progress: Progress | None) -> None:
     stopped = threading.Event()
     done = 0
     # A point alone takes all processors; of several each takes one.
     each = jobs if len(points) == 1 else 1
     with ThreadPoolExecutor(max_workers=min(jobs, len(points))) as workers:
-        left: set[Future[None]] = {
-            workers.submit(_run, one, kept, each, stopped) for one in points
-        }
+        left: set[Future[None]] = {workers.submit(_run, one, kept, each, stopped) for one in points}
         try:
             while left:
                 # A wait without an end would keep the handlers of signals from running.

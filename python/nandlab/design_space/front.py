@@ -14,8 +14,8 @@ LOGARITHMIC_FROM = 10.0
 RULE = (
     "Of the points that keep every constraint and that no other beats in all objectives, the "
     "recommended one lies nearest to the best value of every objective. Each objective counts from "
-    "0, its best value on the front, to 1, its worst there. Those that span a factor of ten or more "
-    "count by their logarithm."
+    "0, its best value on the front, to 1, its worst there. Those that span a factor of ten or "
+    "more count by their logarithm."
 )
 """How the recommendation is made, in words."""
 

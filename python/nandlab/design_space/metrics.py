@@ -217,7 +217,9 @@ def measured(run: "RunFrame", metric: Metric, host_bytes_a_day: float | None) ->
 def _missing(run: "RunFrame", metric: Metric, rows: Sequence[str]) -> str:
     have = sorted(run.metrics)
     if metric.name == LIFE_YEARS and "lifetime_host_bytes" in have:
-        return "life_years: the workload has no rate of its own; give --host-writes, such as 20GB/day"
+        return (
+            "life_years: the workload has no rate of its own; give --host-writes, such as 20GB/day"
+        )
     usable = [one.name for one in METRICS if set(one.rows) & set(have)]
     hint = did_you_mean(metric.name, [*usable, *have])
     return (

@@ -223,5 +223,3 @@ def _copied(value: Any) -> Any:
 def _digest(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-

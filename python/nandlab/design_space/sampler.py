@@ -41,7 +41,7 @@ class Sampler:
         optuna = _optuna()
         self._space = space
         self._generator = random.Random(f"neighbours {seed}")
-        self._asked: dict[str, optuna.Trial] = {}
+        self._asked: dict[str, Any] = {}
         self._values: dict[str, tuple[list[float], dict[str, float]]] = {}
         self._count = space.count()
         with _quiet():

@@ -11,7 +11,7 @@ from typing import Protocol
 from nandlab.design_space.evaluate import Evaluated, evaluate
 from nandlab.design_space.metrics import Constraint, Measured, Metric, MissingMetricError, measured
 from nandlab.design_space.points import Point, Points
-from nandlab.design_space.space import Choices, Space
+from nandlab.design_space.space import Axis, Choices, Space, shown
 from nandlab.engine import Progress
 
 BATCH = 8
@@ -102,20 +102,27 @@ def check_axes(space: Space, points: Points, seed: int) -> None:
     first = space.completed({axis.key: axis.values[0] for axis in space.axes}, generator)
     known: dict[str, str] = {}
     for axis in space.axes:
-        for value in axis.values if not axis.is_range else (axis.values[0], axis.values[-1]):
-            why = _refusal(space, points, first, axis.key, value, generator, known)
+        if axis.is_range:
+            # A range is a bound: its ends may be more than some stacks, or all, can have.
+            ends = [axis.values[0], axis.values[-1], axis.values[len(axis.values) // 2]]
+            reasons = [_refusal(space, points, first, axis, one, generator, known) for one in ends]
+            if all(reasons):
+                raise space.error(axis, f"no point of this range can be: {reasons[0]}")
+            continue
+        for value in axis.values:
+            why = _refusal(space, points, first, axis, value, generator, known)
             if why:
-                raise space.error(axis, f"no point with this choice can be: {why}")
+                raise space.error(axis, f"no point with {shown(value)} can be: {why}")
 
 
 def _refusal(
-    space: Space, points: Points, first: Choices, key: str, value: object,
+    space: Space, points: Points, first: Choices, axis: Axis, value: object,
     generator: random.Random, known: dict[str, str],
 ) -> str:  # fmt: skip
     """Why a choice is in no point; empty if it is in one."""
     from nandlab.design_space.sampler import identity
 
-    axis = next(one for one in space.axes if one.key == key)
+    key = axis.key
     needed = {one: ones[0] for one, ones in axis.when.items()}
     reasons = []
     for number in range(_OTHERS):
@@ -240,9 +247,7 @@ def _tell(choices: Choices, found: Found, question: Question, asking: Asking) ->
     })  # fmt: skip
 
 
-def _refuse(
-    point: Point, why: str, question: Question, asking: Asking, outcome: Outcome
-) -> None:
+def _refuse(point: Point, why: str, question: Question, asking: Asking, outcome: Outcome) -> None:
     # Reasons of a kind differ in their numbers: the first stands for all of them.
     kind = re.sub(r"\d[\d,.]*", "N", why)
     told = outcome.kinds.setdefault(kind, why)

@@ -202,7 +202,7 @@ class _Reader:
         """The axes of [space], each after those that its condition names."""
         if not isinstance(plain, dict) or not plain:
             raise NandlabError(
-                f'{self.path}: [space] is missing; give at least one axis, such as '
+                f"{self.path}: [space] is missing; give at least one axis, such as "
                 '"axes.ftl" = ["page", "fast"]'
             )
         found: dict[str, Axis] = {}

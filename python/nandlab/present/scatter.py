@@ -43,10 +43,11 @@ def scatter(
     x: Scattered,
     y: Scattered,
     classes: Sequence[PointClass],
+    steps: str = "step-after",
 ) -> Chart:
     """The chart of points with `x`, `y`, `series` and `name`, perhaps with ends of intervals.
 
-    The ends are `x_low`, `x_high`, `low` and `high`.
+    The ends are `x_low`, `x_high`, `low` and `high`. `steps` is how Vega joins points by a line.
     """
     scales = {"x": scale_of([one["x"] for one in points], x.unit),
               "y": scale_of([one["y"] for one in points], y.unit)}  # fmt: skip
@@ -63,7 +64,7 @@ def scatter(
         "x": _axis("x", scales["x"].titled(x.title), shown),
         "y": _axis("y", scales["y"].titled(y.title), shown),
     }
-    layers = [_steps(one) for one in present if one.is_joined]
+    layers: list[dict[str, Any]] = [_steps(one, steps) for one in present if one.is_joined]
     layers += _whiskers(shown)
     layers += _dots(present)
     specification = finished(layers, shared, shown, spec)
@@ -81,7 +82,7 @@ def _axis(name: str, title: str, points: Sequence[Mapping[str, Any]]) -> dict[st
 def _dots(classes: Sequence[PointClass]) -> list[dict[str, Any]]:
     """A layer for each class, with dots of its own size and shape."""
     names, colours = [one.name for one in classes], [one.colour for one in classes]
-    legend = {"title": None, "orient": "bottom", "columns": 4}
+    legend = {"title": None, "orient": "bottom", "columns": 2}
     colour = {"field": "series", "type": "nominal", "sort": names, "legend": legend,
               "scale": {"domain": names, "range": colours}}  # fmt: skip
     tips = [{"field": name, "type": "nominal"} for name in ("name", "series")]
@@ -97,9 +98,9 @@ def _dots(classes: Sequence[PointClass]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _steps(one: PointClass) -> dict[str, Any]:
-    """A value of y holds until the next point along x betters it."""
-    line = {"type": "line", "interpolate": "step-after", "strokeWidth": 1.5, "opacity": 0.7}
+def _steps(one: PointClass, steps: str) -> dict[str, Any]:
+    """A value of y holds until the next point betters it."""
+    line = {"type": "line", "interpolate": steps, "strokeWidth": 1.5, "opacity": 0.7}
     return {
         "transform": [{"filter": "datum.is_joined"}],
         "mark": line,
@@ -109,10 +110,11 @@ def _steps(one: PointClass) -> dict[str, Any]:
 
 def _whiskers(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Error bars along both axes, wherever there is an interval."""
-    layers = []
+    layers: list[dict[str, Any]] = []
     for axis, low, high in (("y", "low", "high"), ("x", "x_low", "x_high")):
         if any(one.get(low) is not None for one in points):
-            ends = {axis: {"field": low, "type": "quantitative"}, f"{axis}2": {"field": high}}
+            ends: dict[str, Any] = {axis: {"field": low, "type": "quantitative"}}
+            ends[f"{axis}2"] = {"field": high}
             layers.append({
                 "transform": [{"filter": f"isValid(datum.{low})"}],
                 "mark": {"type": "rule", "strokeWidth": 1.2},
