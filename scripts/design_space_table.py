@@ -30,7 +30,7 @@ def row(points: Points, choices: Choices) -> Mapping[str, Any]:
     point = points.point(choices)
     if point.refusal:
         return {**choices, **dict.fromkeys(VALUES, REFUSED)}
-    with points.written(point.text) as path:
+    with points.written(point) as path:
         run = frame_of(RunRequest(study=str(path), path=str(path), out=path, jobs=1))
     return {**choices, **{one.name: measured(run, one, None).value for one in METRICS}}
 

@@ -20,7 +20,7 @@ from nandlab.frame import RunFrame
 BOUNDS = ("ram_bytes<=3000", "life_bytes>=32_000_000_000")
 """Without them page mapping with the smallest blocks is best; with them a cached map is."""
 
-RUNS = 199
+RUNS = 120
 
 _ROWS = {"write_amplification": "waf", "ram_bytes": "ram_bytes",
          "life_bytes": "lifetime_host_bytes"}  # fmt: skip

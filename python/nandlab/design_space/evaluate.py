@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nandlab import engine
-from nandlab.design_space.points import REFUSED, Point, Points, keep_refusal, reason
+from nandlab.design_space.points import REFUSED, Point, Points, keep_refusal, reason, write_texts
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame
@@ -75,23 +75,23 @@ def _run(point: Point, kept: Points, jobs: int, stopped: threading.Event) -> Non
     if stopped.is_set():
         return
     place = kept.place(point.key)
-    with kept.written(point.text) as path:
+    with kept.written(point) as path:
         try:
             request = RunRequest(study=str(path), path=str(path), out=place, jobs=jobs)
             found = frame_of(request)
         except NandlabError as error:
             if not stopped.is_set():
-                keep_refusal(place, point.text, reason(error, path))
+                keep_refusal(place, point, reason(error, path))
             return
     if not found.interrupted and not stopped.is_set():
         command = shlex.join(["nandlab", "run", str(place / STUDY_FILE)])
-        _write(place, point.text, found, command)
+        _write(place, point, found, command)
 
 
-def _write(place: Path, text: str, found: RunFrame, command: str) -> None:
+def _write(place: Path, point: Point, found: RunFrame, command: str) -> None:
     """Writes study and results together: a folder that is there is finished."""
     with whole_folder(place) as folder:
-        (folder / STUDY_FILE).write_text(text, encoding="utf-8")
+        write_texts(folder, point)
         write_results(folder, found, command, keeps_inputs=False)
 
 

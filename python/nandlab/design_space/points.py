@@ -8,13 +8,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from nandlab import engine
 from nandlab.comparison.study import toml
-from nandlab.design_space.space import Choices, Space
+from nandlab.design_space.space import CARD, Choices, Space
 from nandlab.errors import NandlabError
 from nandlab.frame.run_directory import MANIFEST
 from nandlab.outputs import check_folder, write_whole
@@ -26,6 +26,9 @@ POINTS = "points"
 
 INPUTS = "inputs"
 """Folder of the files that studies of points name."""
+
+CARD_FILE = "card.toml"
+"""The device file of a point, beside its study."""
 
 REFUSED = "refused.txt"
 """Why a point could not be run; it stands where the results would be."""
@@ -47,6 +50,8 @@ class Point:
     runs: int = 0
     """Runs of its study, repeats included."""
     refusal: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files beside the study by name: its card."""
 
 
 class Points:
@@ -77,19 +82,30 @@ class Points:
         label = self._space.label(choices)
         try:
             study = self._named_from_point(self._study(choices, label))
+            files = self._card(choices)
         except NandlabError as error:
             return Point(choices, label, refusal=str(error))
-        text = toml_text(study)
-        with self.written(text) as path:
+        point = Point(choices, label, toml_text(study), files=files)
+        with self.written(point) as path:
             try:
                 plan = engine.describe_study(path, [], None, quick=False)
             except NandlabError as error:
-                return Point(choices, label, text, refusal=reason(error, path))
-        return Point(choices, label, text, self._key(plan, text), int(plan["runs"]))
+                return replace(point, refusal=reason(error, path))
+        return replace(point, key=self._key(plan, point), runs=int(plan["runs"]))
 
-    def written(self, text: str) -> AbstractContextManager[Path]:
-        """A study as a file, as deep below the folder as the folders of points."""
-        return _written(self.folder / POINTS, text)
+    def written(self, point: Point) -> AbstractContextManager[Path]:
+        """The study of a point as a file, as deep below the folder as the folders of points."""
+        return _written(self.folder / POINTS, point)
+
+    def _card(self, choices: Choices) -> dict[str, str]:
+        """The device file of a point that chooses keys of the card."""
+        chosen = {key: value for key, value in choices.items() if key.startswith(CARD)}
+        if not chosen:
+            return {}
+        card = {"card": self._replaced(_copied(self._space.card))}
+        for key, value in chosen.items():
+            _set(card, key, self._replaced(_copied(value)))
+        return {CARD_FILE: toml_text(card["card"])}
 
     def _study(self, choices: Choices, label: str) -> dict[str, Any]:
         """The base study with the choices in their places."""
@@ -98,11 +114,17 @@ class Points:
         for key in _DROPPED:
             study.pop(key, None)
         study.setdefault("name", "search")
+        study.setdefault("seed", 1)
+        study.setdefault("repeats", 1)
         study.setdefault("question", "How good is this point?")
         study["title"] = f"Point of a search: {label}"
         # Axes that the base orders need not be all that a point has.
         study.pop("axis_order", None)
+        if any(key.startswith(CARD) for key in choices):
+            _set(study, "axes.block_device", CARD_FILE)
         for key, value in choices.items():
+            if key.startswith(CARD):
+                continue
             _set(study, key, _copied(value))
         return study
 
@@ -160,28 +182,35 @@ class Points:
             scratch.replace(target)
         self._inputs[file], self._digests[name] = name, digest
 
-    def _key(self, plan: Mapping[str, Any], text: str) -> str:
+    def _key(self, plan: Mapping[str, Any], point: Point) -> str:
         """Hash of what the results depend on: the resolved study, its files, the version."""
         # Where files lie is a matter of this machine; the title says what the choices say.
         left_out = ("own_files", "title")
+        text = "\0".join([point.text, *point.files.values()])
         resolved = {key: value for key, value in plan.items() if key not in left_out}
         named = [f"{name} {digest}" for name, digest in sorted(self._digests.items())
                  if f"{_FROM_POINT}/{name}" in text or "{" in text]  # fmt: skip
-        parts = [engine_version(), json.dumps(resolved, sort_keys=True), *named]
+        files = [f"{name} {content}" for name, content in sorted(point.files.items())]
+        parts = [engine_version(), json.dumps(resolved, sort_keys=True), *named, *files]
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=10).hexdigest()
 
 
 @contextmanager
-def _written(beside: Path, text: str) -> Iterator[Path]:
+def _written(beside: Path, point: Point) -> Iterator[Path]:
     """The file of a study for as long as a block lasts; where it lies was tried out before."""
     beside.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".study-", dir=beside))
     try:
-        path = scratch / STUDY_FILE
-        path.write_text(text, encoding="utf-8")
-        yield path
+        write_texts(scratch, point)
+        yield scratch / STUDY_FILE
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_texts(folder: Path, point: Point) -> None:
+    """Writes the study of a point, and the files beside it."""
+    for name, text in {STUDY_FILE: point.text, **point.files}.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def toml_text(study: Mapping[str, Any]) -> str:
@@ -192,13 +221,17 @@ def toml_text(study: Mapping[str, Any]) -> str:
 def reason(error: NandlabError, path: Path) -> str:
     """Why a study was refused, without the name of the file that stood for it."""
     text = str(error).replace(f"{path}: ", "").replace(str(path), STUDY_FILE)
-    return re.sub(rf"{re.escape(str(path.parent))}/?", "", text)
+    text = re.sub(rf"{re.escape(str(path.parent))}/?", "", text)
+    # The lines that are shown of the text are of a file that is gone.
+    shown = re.compile(r"TOML parse error|\s*\d*\s*\|")
+    lines = [one for one in text.splitlines() if not shown.match(one)]
+    return "; ".join(one.strip() for one in lines if one.strip())
 
 
-def keep_refusal(place: Path, text: str, why: str) -> None:
+def keep_refusal(place: Path, point: Point, why: str) -> None:
     """Writes why a point cannot be run, so that it is not tried again."""
     place.mkdir(parents=True, exist_ok=True)
-    write_whole(place / STUDY_FILE, text.encode())
+    write_texts(place, point)
     write_whole(place / REFUSED, why.encode())
 
 

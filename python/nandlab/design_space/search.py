@@ -13,6 +13,7 @@ from nandlab.design_space.metrics import Constraint, Measured, Metric, MissingMe
 from nandlab.design_space.points import Point, Points
 from nandlab.design_space.space import Axis, Choices, Space, shown
 from nandlab.engine import Progress
+from nandlab.errors import NandlabError
 
 BATCH = 8
 """Points that are asked for before any of them is told; the number of jobs changes nothing."""
@@ -109,10 +110,22 @@ def check_axes(space: Space, points: Points, seed: int) -> None:
             if all(reasons):
                 raise space.error(axis, f"no point of this range can be: {reasons[0]}")
             continue
-        for value in axis.values:
-            why = _refusal(space, points, first, axis, value, generator, known)
+        whys = [_refusal(space, points, first, axis, one, generator, known) for one in axis.values]
+        for value, why in zip(axis.values, whys, strict=True):
             if why:
-                raise space.error(axis, f"no point with {shown(value)} can be: {why}")
+                raise _blamed(space, axis, value, why, is_alone=len(set(whys)) > 1)
+
+
+def _blamed(space: Space, axis: Axis, value: object, why: str, *, is_alone: bool) -> NandlabError:
+    """The error of a choice that is in no point: of it, of another key, or of the base study."""
+    # The engine names first what it does not know: the key of another axis, perhaps.
+    named = re.search("`([^`]+)`", why)
+    for other in space.axes:
+        if named and other.key.rpartition(".")[2] == named[1]:
+            return space.error(other, why)
+    if not is_alone and (not named or named[1] != shown(value)):
+        return NandlabError(f"{space.path}: no point can be: {why}")
+    return space.error(axis, f"no point with {shown(value)} can be: {why}")
 
 
 def _refusal(
@@ -248,8 +261,9 @@ def _tell(choices: Choices, found: Found, question: Question, asking: Asking) ->
 
 
 def _refuse(point: Point, why: str, question: Question, asking: Asking, outcome: Outcome) -> None:
-    # Reasons of a kind differ in their numbers: the first stands for all of them.
-    kind = re.sub(r"\d[\d,.]*", "N", why)
+    # Reasons of a kind differ in their numbers, and in the run that they name before the last
+    # colon: the first stands for all of them.
+    kind = re.sub(r"\d[\d,.]*", "N", why.rpartition(": ")[2])
     told = outcome.kinds.setdefault(kind, why)
     outcome.refused[told] += 1
     outcome.examples.setdefault(told, point.label)

@@ -14,12 +14,15 @@ from nandlab.errors import NandlabError
 from nandlab.study_files import find_study
 from nandlab.suggest import did_you_mean, unknown
 
-_TOP_KEYS = ("base", "study", "space", "title")
+_TOP_KEYS = ("base", "study", "card", "space", "title")
 _RANGE_KEYS = ("low", "high", "step", "log", "when")
 _CHOICE_KEYS = ("choices", "when")
 
 COUNTED_MAX = 1_000_000
 """A larger space is not counted."""
+
+CARD = "card."
+"""What keys of the card begin with."""
 
 Choices = Mapping[str, Any]
 """A value for each axis that takes part in a point, by its key."""
@@ -39,7 +42,7 @@ class Axis:
     @property
     def name(self) -> str:
         """The key as tables show it."""
-        return self.key.removeprefix("axes.")
+        return self.key.removeprefix("axes.").removeprefix("card.flash.")
 
     @property
     def is_ordered(self) -> bool:
@@ -70,6 +73,8 @@ class Space:
     study: Mapping[str, Any]
     folder: Path
     axes: tuple[Axis, ...]
+    card: Mapping[str, Any] = field(default_factory=dict)
+    """A block device whose keys axes may vary; empty if there is none."""
 
     def completed(self, choices: Choices, generator: random.Random) -> Choices:
         """Choices of the axes that take part; those that miss are drawn."""
@@ -142,7 +147,8 @@ def read_space(path: Path) -> Space:
         )
     base, study, folder = reader.base(plain)
     axes = reader.axes(plain.get("space"))
-    return Space(path, str(plain.get("title", "")), base, study, folder, axes)
+    card = reader.card(plain.get("card", {}), axes)
+    return Space(path, str(plain.get("title", "")), base, study, folder, axes, card)
 
 
 def _text(path: Path) -> str:
@@ -197,6 +203,15 @@ class _Reader:
         except NandlabError as error:
             raise self.error("base", str(error)) from None
         return name, study, found.parent
+
+    def card(self, plain: object, axes: Sequence[Axis]) -> Mapping[str, Any]:
+        """The device file that axes of `card.` vary."""
+        if not isinstance(plain, dict):
+            raise self.error("card", "must be a table: write [card]")
+        for axis in axes:
+            if axis.key.startswith(CARD) and not plain:
+                raise self.error(axis.key, "there is no [card] that the axis could vary")
+        return plain
 
     def axes(self, plain: object) -> tuple[Axis, ...]:
         """The axes of [space], each after those that its condition names."""
