@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -206,8 +207,6 @@ def test_the_key_of_a_point_changes_with_the_content_of_its_files(tmp_path: Path
 
 
 def test_ctrl_c_leaves_finished_points(tmp_path: Path) -> None:
-    import signal
-
     out = tmp_path / "out"
     words = ["search", str(SPACE), "--objective", "waf", "--runs", "150", "--out", str(out)]
     command = [sys.executable, "-m", "nandlab", *words]
@@ -225,6 +224,31 @@ def test_ctrl_c_leaves_finished_points(tmp_path: Path) -> None:
     assert all(nl.open_run(one.parent).digest for one in finished)
 
 
+def test_ctrl_c_ends_a_long_point(space: Path, tmp_path: Path) -> None:
+    text = SMALL.replace("blocks = 64", "blocks = 4000").replace(
+        "measured_writes = 1", "measured_writes = 400"
+    )
+    space.write_text(text, encoding="utf-8")
+    out = tmp_path / "out"
+    words = ["search", str(space), "--objective", "waf", "--runs", "4", "--out", str(out)]
+    with subprocess.Popen([sys.executable, "-m", "nandlab", *words, "--jobs", "2"]) as process:
+        # Points that are only looked at are there for less long.
+        seen: dict[str, float] = {}
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            now = time.monotonic()
+            there = [one.name for one in (out / POINTS).glob(".study-*")]
+            seen = {name: seen.get(name, now) for name in there}
+            if any(now - since > 2 for since in seen.values()):
+                break
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        assert process.wait(timeout=60) == 130
+    assert time.monotonic() - begin < 5
+    assert not list((out / POINTS).iterdir())
+
+
 # Files of spaces.
 
 
@@ -236,6 +260,7 @@ def test_ctrl_c_leaves_finished_points(tmp_path: Path) -> None:
         ("step = 12", "stop = 12", r":11: axes.spare_percent: unknown key 'stop'.*step"),
         ("low = 12", "low = 40", r"low 40 is above high 36"),
         ("low = 12", "low = 1.5", r"low must be a whole number"),
+        ("low = 12, high = 36", "low = 150, high = 186", r":11: axes.spare_percent: .*150"),
         ("step = 12", "step = 12, log = true", r"step does not go with log"),
         ('"axes.ftl" = "page"', '"axes.flt" = "page"', r"did you mean axes.ftl"),
         ('"axes.ftl" = "page"', '"axes.ftl" = "pages"', r"axes.ftl has no choice pages"),

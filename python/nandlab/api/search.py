@@ -75,11 +75,11 @@ def search(
 
     Args:
         space: File of the space: a base study and axes. docs/search.md describes it.
-        objective: Ask for these metrics, separated by commas, such as
+        objective: Choose points by these metrics, separated by commas, such as
             write_amplification,ram_bytes. Of a row without a direction say NAME:minimise.
         constraint: Keep this bound, such as 'life_years>=10'. May be repeated.
-        runs: Evaluate so many points. Points that cannot be do not count.
-        seed: Draw proposals from this seed. The same seed proposes the same points.
+        runs: Run so many points. Points that cannot be do not count.
+        seed: Seed the proposals. The same seed proposes the same points.
         host_writes: Count the life in years at this rate, such as 20GB/day. Without it: the rate of
             the workload, where it has one.
         sampler: Choose what proposes points: tpe learns from the points before, random does not.

@@ -8,7 +8,7 @@ from nandlab.terminal.output import counted, print_text
 
 @command("search", api.search)
 def search(found: api.Search, given: Given) -> None:
-    """Search a space of parts, layers, file systems and options for the best points.
+    """Search a space of parts, layers and options, down to one recommendation.
 
     The file names a base study, and axes with the values that they may take. Every point is a study
     of its own, kept in the folder. The answer is a figure, a table and one recommendation. A

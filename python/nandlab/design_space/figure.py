@@ -61,7 +61,7 @@ def _pair(found: Answered, x: Metric, y: Metric, *, is_near: bool) -> Chart | No
              for metric in (x, y)]  # fmt: skip
     title = f"{_capital(y.title)} against {x.title}"
     caption = (
-        f"Each dot is a point. {_capital(_best(x))} and {_best(y)} are better. Bars are 95 % "
+        f"Each dot is a point. Better is: {_best(x)}; {_best(y)}. Bars are 95 % "
         "intervals over the repeats."
     )
     if len(near) < len(points):
@@ -102,7 +102,7 @@ def _over_search(found: Answered, metric: Metric) -> Chart:
         points.append({**own, "series": shown.name, "is_joined": shown in (FRONT, TAKEN)})
     unit = next((one.values[metric.name].unit for one in found.outcome.found), "")
     title = f"{_capital(metric.title)} of the points, in the order of the search"
-    spec = _spec(f"search-{metric.name}", title, f"{_capital(_best(metric))} is better.", metric)
+    spec = _spec(f"search-{metric.name}", title, f"Better is: {_best(metric)}.", metric)
     y = Scattered(metric.title, unit)
     return scatter(points, spec, Scattered("points evaluated", ""), y, CLASSES)
 
@@ -117,7 +117,7 @@ def _class(found: Answered, one: Found) -> PointClass:
 
 
 def _best(metric: Metric) -> str:
-    return f"{'less' if metric.is_least_best else 'more'} {metric.title}"
+    return f"{metric.title}, {'smaller' if metric.is_least_best else 'larger'}"
 
 
 def _spec(identifier: str, title: str, caption: str, metric: Metric) -> FigureSpec:

@@ -121,6 +121,8 @@ def _blamed(space: Space, axis: Axis, value: object, why: str, *, is_alone: bool
     # The engine names first what it does not know: the key of another axis, perhaps.
     named = re.search("`([^`]+)`", why)
     for other in space.axes:
+        if why.startswith(f"{other.key}: "):
+            return space.error(other, why.removeprefix(f"{other.key}: "))
         if named and other.key.rpartition(".")[2] == named[1]:
             return space.error(other, why)
     if not is_alone and (not named or named[1] != shown(value)):
