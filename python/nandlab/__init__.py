@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from nandlab.api.requests import Replay, convert, replay, schedule
     from nandlab.api.runs import Run, open_run, run
     from nandlab.api.scripts import Crash, Script, crash, script
+    from nandlab.api.search import Search, search
     from nandlab.api.served_cuts import ServeCrash, serve_crash
     from nandlab.api.serving import ServedDevice, serve, serve_ctl, serve_replay
     from nandlab.api.study import Study
@@ -60,6 +61,7 @@ __all__ = [
     "Replay",
     "Run",
     "Script",
+    "Search",
     "ServeCrash",
     "ServedDevice",
     "StraceImport",
@@ -91,6 +93,7 @@ __all__ = [
     "schedule",
     "schedulers",
     "script",
+    "search",
     "search_readings",
     "serve",
     "serve_crash",
@@ -119,6 +122,7 @@ _NAMES = {
     "readings": "Readings search_readings",
     "requests": "Replay convert replay schedule",
     "runs": "Run open_run run",
+    "search": "Search search",
     "scripts": "Crash Script crash script",
     "served_cuts": "ServeCrash serve_crash",
     "serving": "ServedDevice serve serve_ctl serve_replay",

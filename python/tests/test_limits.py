@@ -23,6 +23,7 @@ ALL_VALUES = (0, 1, 2**31, 2**32 - 1, 2**32, 10**11, 2**63, 2**64)
 VALUES = ALL_VALUES if IS_LONG else (0, 2**31, 2**32 - 1, 2**63)
 ENDS_WITHIN_S = 2.0
 WORKLOAD = Path(__file__).parents[2] / "workloads/compare/update.toml"
+SPACE = Path(__file__).parents[2] / "workloads/search/small-chip.toml"
 STUDY = Path(__file__).parents[2] / "studies/ftl-windows/study.toml"
 RUNNER = Path(__file__).with_name("limited_commands.py")
 NEEDS_A_MACHINE = {("capture",), ("serve-crash",), ("serve-raw",)}
@@ -113,6 +114,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
         ("strace-import",): ["strace-import", str(log)],
         ("crash",): ["crash", str(script), "--fs", "jffs2", "--jobs", "1"],
         ("readings",): ["readings", "write-amplification"],
+        ("search",): ["search", str(SPACE), "--objective", "waf", "--runs", "1"],
         ("validate",): [],
         ("serve",): [],
         ("serve-ctl",): [],

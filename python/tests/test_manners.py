@@ -48,12 +48,14 @@ def places(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> dict[s
         '[axes]\nftl = ["page", "bast"]\n',
         encoding="utf-8",
     )
+    space = folder / "space.toml"
+    space.write_text(f'base = "{study}"\n[space]\n"axes.ftl" = ["page", "bast"]\n', "utf-8")
     runs = folder / "runs"
     shutil.copytree(run_folder, runs / "one")
     image = folder / "image.jffs2"
     assert main(["image", "make", str(image), "--fs", "jffs2", "--from", str(tree)]) == 0
     found = {"tree": tree, "script": script, "workload": workload, "table": table, "runs": runs}
-    found |= {"study": study, "image": image, "folder": folder, "run": runs / "one"}
+    found |= {"study": study, "space": space, "image": image, "folder": folder, "run": runs / "one"}
     fio = folder / "job.fio"
     fio.write_text("[a]\nsize=64k\ndirect=1\n", encoding="utf-8")
     log = folder / "strace.log"
@@ -73,6 +75,7 @@ CALLS = {
     ("report",): "report {run}",
     ("compare",): "compare --ftl page,bast --blocks 2048 --workload {folder}/trace.toml",
     ("index",): "index {runs}",
+    ("search",): "search {space} --objective waf --runs 2 --jobs 1 --out {folder}/search",
     ("replay",): "replay {trace} --ftl page",
     ("fio",): "fio {fio} --device nvme-ssd",
     ("mqsim",): "mqsim {mqsim_device} {mqsim_workload}",
@@ -142,7 +145,7 @@ def test_options_have_one_name_and_one_meaning(words: tuple[str, ...]) -> None:
 
 def test_commands_that_run_side_by_side_take_jobs() -> None:
     with_jobs = {words for words, options in commands().items() if "--jobs" in map(_name, options)}
-    assert with_jobs == {("run",), ("compare",), ("crash",), ("readings",)}
+    assert with_jobs == {("run",), ("compare",), ("crash",), ("readings",), ("search",)}
 
 
 def _name(option: object) -> str:

@@ -15,6 +15,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "readings:readings",
         "Search what publications leave unsaid, and score every joint reading.",
     ),
+    "search": (
+        "search:search",
+        "Search a space of parts, layers and options, down to one recommendation.",
+    ),
     "replay": (
         "requests:replay",
         "Replay a trace: count a chip's operations, or measure latencies on a device.",

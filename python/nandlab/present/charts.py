@@ -164,7 +164,7 @@ def _dots(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[st
         "mark": {"type": "point", "filled": True, "size": 50, "opacity": 0.85},
         "encoding": {"x": _value(title, is_log=is_log), **_told(points)},
     }
-    return _finished([dots, *_whiskers(points, "x")], {"y": rows}, points, spec)
+    return finished([dots, *_whiskers(points, "x")], {"y": rows}, points, spec)
 
 
 def _bars(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _bars(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[st
     if not spec.parts:
         places["xOffset"] = _names("series", told["color"]["sort"])
     bars = {"mark": "bar", "encoding": {"y": height, **told}}
-    return _finished([bars, *_whiskers(points, "y")], places, points, spec)
+    return finished([bars, *_whiskers(points, "y")], places, points, spec)
 
 
 def _lines(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[str, Any]:
@@ -196,13 +196,13 @@ def _lines(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[s
     dots = {"type": "point", "filled": True}
     if spec.kind == "points":
         layers = [{"mark": {**dots, "size": 12, "opacity": 0.5}, "encoding": encoding}]
-        return _finished(layers, {"x": x}, points, spec)
+        return finished(layers, {"x": x}, points, spec)
     dashes = {**_names("series", told["color"]["sort"]), "legend": None}
     line = {"type": "line", "strokeWidth": 2}
     layers = [{"mark": line, "encoding": {**encoding, "strokeDash": dashes}}]
     if spec.kind != "curve":
         layers.append({"mark": {**dots, "size": 40}, "encoding": encoding})
-    return _finished([*layers, *_whiskers(points, "y")], {"x": x}, points, spec)
+    return finished([*layers, *_whiskers(points, "y")], {"x": x}, points, spec)
 
 
 def _ticks(points: Sequence[Mapping[str, Any]], spec: FigureSpec) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def _told(points: Sequence[Mapping[str, Any]], series: Sequence[str] = ()) -> di
     }
 
 
-def _finished(
+def finished(
     layers: Sequence[Mapping[str, Any]],
     shared: Mapping[str, Any],
     points: Sequence[Mapping[str, Any]],

@@ -1,0 +1,102 @@
+"""Evaluates points: each is a study that is run and kept, once."""
+
+import shlex
+import threading
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from nandlab import engine
+from nandlab.design_space.points import REFUSED, Point, Points, keep_refusal, reason, write_texts
+from nandlab.engine import Progress
+from nandlab.errors import NandlabError
+from nandlab.frame import RunFrame
+from nandlab.frame.run_directory import read, whole_folder, write_results
+from nandlab.study_files import STUDY_FILE
+from nandlab.study_runs import RunRequest, frame_of
+
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A point with its results, or the reason why it has none."""
+
+    point: Point
+    run: RunFrame | None
+    refusal: str = ""
+
+
+def evaluate(
+    points: Sequence[Point], kept: Points, jobs: int, progress: Progress | None = None
+) -> list[Evaluated]:
+    """Runs the studies of points that are not there yet, and reads those that are.
+
+    The answers stand in the order of `points`, whatever ended first. Ctrl-C and SIGTERM stop the
+    runs under way; what finished stays. This is the one place that runs studies of a search.
+    """
+    missing = [one for one in points if not _is_known(one, kept)]
+    if missing:
+        _carry_out(missing, kept, jobs, progress)
+    return [_read(one, kept) for one in points]
+
+
+def _is_known(point: Point, kept: Points) -> bool:
+    return kept.is_finished(point.key) or (kept.place(point.key) / REFUSED).is_file()
+
+
+def _carry_out(points: Sequence[Point], kept: Points, jobs: int, progress: Progress | None) -> None:
+    stopped = threading.Event()
+    done = 0
+    # A point alone takes all processors; of several each takes one.
+    each = jobs if len(points) == 1 else 1
+    with ThreadPoolExecutor(max_workers=min(jobs, len(points))) as workers:
+        left: set[Future[None]] = {workers.submit(_run, one, kept, each, stopped) for one in points}
+        try:
+            while left:
+                # A wait without an end would keep the handlers of signals from running.
+                ended, left = wait(left, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
+                for one in ended:
+                    one.result()
+                done += len(ended)
+                if progress is not None and ended:
+                    progress(done, len(points), "")
+        except BaseException:
+            stopped.set()
+            for one in left:
+                one.cancel()
+            engine.stop()
+            raise
+
+
+def _run(point: Point, kept: Points, jobs: int, stopped: threading.Event) -> None:
+    """Runs the study of a point and writes its folder."""
+    if stopped.is_set():
+        return
+    place = kept.place(point.key)
+    with kept.written(point) as path:
+        try:
+            request = RunRequest(study=str(path), path=str(path), out=place, jobs=jobs)
+            found = frame_of(request)
+        except NandlabError as error:
+            if not stopped.is_set():
+                keep_refusal(place, point, reason(error, path))
+            return
+    if not found.interrupted and not stopped.is_set():
+        command = shlex.join(["nandlab", "run", str(place / STUDY_FILE)])
+        _write(place, point, found, command)
+
+
+def _write(place: Path, point: Point, found: RunFrame, command: str) -> None:
+    """Writes study and results together: a folder that is there is finished."""
+    with whole_folder(place) as folder:
+        write_texts(folder, point)
+        write_results(folder, found, command, keeps_inputs=False)
+
+
+def _read(point: Point, kept: Points) -> Evaluated:
+    place = kept.place(point.key)
+    if (place / REFUSED).is_file():
+        return Evaluated(point, None, (place / REFUSED).read_text(encoding="utf-8"))
+    return Evaluated(point, read(place))
