@@ -52,6 +52,7 @@ __all__ = [
     "Crash",
     "FioReport",
     "Interrupted",
+    "Life",
     "Mqsim",
     "NandlabError",
     "Readings",
@@ -77,6 +78,7 @@ __all__ = [
     "ftls",
     "guarantees",
     "image",
+    "life",
     "listing",
     "mqsim",
     "oob_layouts",
@@ -108,6 +110,7 @@ _NAMES = {
     "fio": "FioReport fio",
     "interrupted": "Interrupted",
     "kernels": "capture_trace validate",
+    "life": "Life life",
     "listings": "boards devices explain file_systems formats ftls guarantees listing "
     "oob_layouts parts policies schedulers studies tests workloads",
     "mqsim": "Mqsim mqsim",
