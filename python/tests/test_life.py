@@ -34,7 +34,7 @@ def trace_file(folder: Path, *, pages: int = 4096, writes: int = 2000) -> Path:
 def test_one_number_whatever_command_asks(tmp_path: Path) -> None:
     trace = trace_file(tmp_path, pages=1500, writes=1500)
     parquet = tmp_path / "writes.parquet"
-    nandlab.convert(trace, parquet, time_unit="ns")
+    nandlab.convert(trace, parquet, format="mqsim", time_unit="ns")
     ask = tmp_path / "work.toml"
     ask.write_text(
         '[workload]\nkind = "trace"\nfile = "writes.parquet"\n'
@@ -63,7 +63,7 @@ def test_one_number_whatever_command_asks(tmp_path: Path) -> None:
 def test_a_life_lies_between_its_ends(tmp_path: Path) -> None:
     trace = trace_file(tmp_path, pages=1500, writes=1500)
     parquet = tmp_path / "writes.parquet"
-    nandlab.convert(trace, parquet, time_unit="ns")
+    nandlab.convert(trace, parquet, format="mqsim", time_unit="ns")
     options = {"blocks": BLOCKS, "logical_size": 3000 * PAGE_BYTES, "part": "k9gag08u0m"}
     options["logical_size"] = 3000 * 4096
     lived = nandlab.life(parquet, ftl="page", **options)
@@ -89,19 +89,19 @@ def test_a_trace_that_erases_nothing_lasts_more_than_a_bound(tmp_path: Path) -> 
     trace = tmp_path / "reads.trace"
     trace.write_text("1000 0 0 8 1\n2000 0 8 8 1\n", encoding="utf-8")
     parquet = tmp_path / "reads.parquet"
-    nandlab.convert(trace, parquet, time_unit="ns")
+    nandlab.convert(trace, parquet, format="mqsim", time_unit="ns")
     found = nandlab.life(parquet, ftl="page,ubi", blocks=BLOCKS)
     assert all("writes nothing" in row["verdict"] for row in found.rows)
 
 
 def test_the_verdict_has_a_margin() -> None:
     ends = [(int(31 * YEAR), False), (int(45.1 * YEAR), False)]
-    assert verdict(span(ends, DAY), 10) == "yes, with a margin of 3.1 to 4.51"
+    assert verdict(span(ends, DAY), 10) == "yes, with a margin of 3.10 to 4.51"
     assert verdict(span(ends, DAY), 50) == "no: it lasts 31 to 45.1 years"
     assert verdict(span(ends, DAY), 40) == "not certain: it lasts 31 to 45.1 years"
     assert verdict(span(ends, None), 10).startswith("unknown")
     bound = span([(int(31 * YEAR), True), (int(31 * YEAR), True)], DAY)
-    assert verdict(bound, 10) == "yes, with a margin of more than 3.1"
+    assert verdict(bound, 10) == "yes, with a margin of more than 3.10"
     assert verdict(bound, 50) == "not certain: it lasts more than 31 years"
     assert years_text(bound) == "more than 31 years"
     assert bytes_text(bound).startswith("more than ")

@@ -74,6 +74,7 @@ CALLS = {
     ("compare",): "compare --ftl page,bast --blocks 2048 --workload {folder}/trace.toml",
     ("index",): "index {runs}",
     ("replay",): "replay {trace} --ftl page",
+    ("life",): "life {trace} --ftl page --blocks 2048 --rate 1GiB/day",
     ("fio",): "fio {fio} --device nvme-ssd",
     ("mqsim",): "mqsim {mqsim_device} {mqsim_workload}",
     ("schedule",): "schedule {table} --scheduler noop",
@@ -137,7 +138,7 @@ def test_options_have_one_name_and_one_meaning(words: tuple[str, ...]) -> None:
     assert {"--json", "--output-format"} <= names
     assert "--workers" not in names
     # The format of a trace; the form of an answer is --output-format.
-    assert ("--format" in names) is (words in (("replay",), ("convert",)))
+    assert ("--format" in names) is (words in (("replay",), ("convert",), ("life",)))
 
 
 def test_commands_that_run_side_by_side_take_jobs() -> None:

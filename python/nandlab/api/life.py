@@ -66,7 +66,7 @@ def life(
 
     Args:
         workload: Workload file, as `nandlab compare` takes it, or a block trace.
-        years: Ask for this many years.
+        years: Set the years that the flash has to last.
         ftl: Use these translation layers, separated by commas, or ubi. For traces.
         fs: Use these file systems on raw NAND, separated by commas. For scripts.
         part: Use this chip: a name (see `nandlab list parts`) or a part file.

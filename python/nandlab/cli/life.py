@@ -21,7 +21,7 @@ def life(found: api.Life, given: Given) -> None:
     The low end of the range is a device full of old data, the high end one that holds nothing
     else. docs/life.md says what is modelled.
     """
-    print_text(f"{found.answer['question']} {found.verdict.capitalize()}.")
+    print_text(f"{found.answer['question']} {found.verdict[:1].upper()}{found.verdict[1:]}.")
     print_rows("", _COLUMNS, found.answer["candidates"])
     print_text(f"Conditions: {found.conditions}")
 
