@@ -54,6 +54,7 @@ __all__ = [
     "Crash",
     "FioReport",
     "Interrupted",
+    "Life",
     "Mqsim",
     "NandlabError",
     "PolicyCheck",
@@ -82,6 +83,7 @@ __all__ = [
     "ftls",
     "guarantees",
     "image",
+    "life",
     "listing",
     "mqsim",
     "oob_layouts",
@@ -114,6 +116,7 @@ _NAMES = {
     "fio": "FioReport fio",
     "interrupted": "Interrupted",
     "kernels": "capture_trace validate",
+    "life": "Life life",
     "listings": "boards devices explain file_systems formats ftls guarantees listing "
     "oob_layouts parts policies schedulers studies tests workloads",
     "mqsim": "Mqsim mqsim",

@@ -164,6 +164,19 @@ def replay(trace: str | Path, options: Mapping[str, Any]) -> dict[str, Any]:
     return call("replay", trace, options)
 
 
+def life_of_trace(
+    trace: str | Path, options: Mapping[str, Any], years: float, bytes_per_day: float | None
+) -> dict[str, Any]:
+    """Wear a translation layer, or UBI, out by a trace that is repeated without end."""
+    return call("life_of_trace", trace, options, years, bytes_per_day)
+
+
+def cycles_within_ecc(part: str, data_bytes: int, age_years: float) -> int:
+    """The most cycles at which data of this age keeps on a part; the rated ones at most."""
+    cycles: int = _raw("cycles_within_ecc", part, data_bytes, age_years)
+    return cycles
+
+
 def replay_on_device(
     trace: str | Path, arguments: Mapping[str, Any], reading: Mapping[str, Any]
 ) -> dict[str, Any]:

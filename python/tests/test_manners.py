@@ -77,6 +77,7 @@ CALLS = {
     ("index",): "index {runs}",
     ("search",): "search {space} --objective waf --runs 2 --jobs 1 --out {folder}/search",
     ("replay",): "replay {trace} --ftl page",
+    ("life",): "life {trace} --ftl page --blocks 2048 --rate 1GiB/day",
     ("fio",): "fio {fio} --device nvme-ssd",
     ("mqsim",): "mqsim {mqsim_device} {mqsim_workload}",
     ("schedule",): "schedule {table} --scheduler noop",
@@ -140,7 +141,7 @@ def test_options_have_one_name_and_one_meaning(words: tuple[str, ...]) -> None:
     assert {"--json", "--output-format"} <= names
     assert "--workers" not in names
     # The format of a trace; the form of an answer is --output-format.
-    assert ("--format" in names) is (words in (("replay",), ("convert",)))
+    assert ("--format" in names) is (words in (("replay",), ("convert",), ("life",)))
 
 
 def test_commands_that_run_side_by_side_take_jobs() -> None:

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "requests:replay",
         "Replay a trace: count a chip's operations, or measure latencies on a device.",
     ),
+    "life": ("life:life", "Say how many years flash lasts if a workload goes on without end."),
     "fio": ("fio:fio", "Run a job file of fio on a simulated device and print fio's report."),
     "mqsim": ("mqsim:mqsim", "Run the flows of MQSim's own files on nandlab's devices."),
     "schedule": ("requests:schedule", "Print what an I/O scheduler does with a table of requests."),

@@ -298,6 +298,36 @@ fn replay(python: Python<'_>, trace_path: PathBuf, options_json: &str) -> PyResu
     .to_string())
 }
 
+/// Wears a translation layer, or UBI, out by a trace.
+#[pyfunction]
+fn life_of_trace(
+    python: Python<'_>,
+    trace_path: PathBuf,
+    options_json: &str,
+    years: f64,
+    bytes_per_day: Option<f64>,
+) -> PyResult<String> {
+    let options = Options::parse(options_json)?;
+    let address = options.address.as_deref().unwrap_or("error");
+    let replay = ReplayOptions {
+        device: options.device()?,
+        trace: options.trace()?,
+        address: address_rule(address)?,
+        ..ReplayOptions::default()
+    };
+    let life_options = study::LifeOptions { replay, bytes_per_day, years };
+    let life = interruptible(python, move || {
+        study::life_of_trace(&trace_path, &life_options).map_err(failed)
+    })?;
+    serde_json::to_string(&life).map_err(failed)
+}
+
+/// The most cycles at which data of this age keeps on a part, by its error model and its ECC.
+#[pyfunction]
+fn cycles_within_ecc(part: &str, data_bytes: u64, age_years: f64) -> PyResult<u32> {
+    study::part_cycles_within_ecc(part, data_bytes, age_years).map_err(failed)
+}
+
 fn summary_json(summary: &trace::Summary) -> String {
     json!({
         "format": summary.format,
@@ -407,6 +437,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe_study, module)?)?;
     module.add_function(wrap_pyfunction!(run_study, module)?)?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;
+    module.add_function(wrap_pyfunction!(life_of_trace, module)?)?;
+    module.add_function(wrap_pyfunction!(cycles_within_ecc, module)?)?;
     module.add_function(wrap_pyfunction!(device_replay::replay_on_device, module)?)?;
     module.add_function(wrap_pyfunction!(convert, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;

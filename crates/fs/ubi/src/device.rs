@@ -93,6 +93,22 @@ impl Ubi {
         self.io.statistics.get()
     }
 
+    /// Difference of erase counters from which on data is moved.
+    pub fn wear_threshold(&self) -> u32 {
+        u32::try_from(self.options.wear_threshold).unwrap_or(u32::MAX)
+    }
+
+    /// Wears every block by so many erases that are not carried out, as a stretch of life that is left out.
+    ///
+    /// Wear levelling sees them at once. The header of a block shows them from its next erase on, as
+    /// the device is not to be attached anew before that.
+    ///
+    /// # Panics
+    /// In debug builds if there is not a number for each block.
+    pub fn age(&self, erases: &[u32]) {
+        self.wear.borrow_mut().age(erases);
+    }
+
     /// Ends the work in the background; what is still to be erased will be found by the next attach.
     pub fn detach(&self) {
         self.is_ending.set(true);

@@ -97,6 +97,30 @@ impl WearState {
         self.erase_counter_max = self.erase_counter_max.max(erase_counter);
     }
 
+    /// Wears every block by so many erases that are not carried out; sets and trees follow.
+    ///
+    /// The tree of free blocks grows anew in the order of keys, so its root may be another block of
+    /// the same wear.
+    pub(crate) fn age(&mut self, erases: &[u32]) {
+        debug_assert_eq!(erases.len(), self.counters.len(), "a number for each block");
+        let pebs = || (0..erases.len() as u32).map(PebNumber::new);
+        let mut free: Vec<PebNumber> = pebs().filter(|peb| self.free.contains(*peb)).collect();
+        for (counter, erases) in self.counters.iter_mut().zip(erases) {
+            *counter = (*counter + u64::from(*erases)).min(ERASE_COUNTER_MAX);
+        }
+        let counters = &self.counters;
+        let key = |peb: PebNumber| (counters[peb.index()], peb);
+        for set in [&mut self.used, &mut self.scrub, &mut self.erroneous] {
+            *set = set.iter().map(|(_, peb)| key(*peb)).collect();
+        }
+        free.sort_unstable_by_key(|peb| key(*peb));
+        self.free = FreeTree::new(erases.len() as u32);
+        for peb in free {
+            self.free.insert(peb, counters[peb.index()]);
+        }
+        self.erase_counter_max = counters.iter().copied().max().unwrap_or(0);
+    }
+
     /// How many of the sets and works have a block; one that is being erased or moved is in none.
     fn holders(&self, peb: PebNumber) -> usize {
         let key = self.key(peb);
@@ -378,6 +402,21 @@ mod tests {
         assert_eq!(wear.take_free(DataType::ShortTerm), Some(peb(0)));
         // The spread is twice the threshold or more, so the middle is taken by counter.
         assert_eq!(wear.take_free(DataType::Unknown), Some(peb(10)));
+    }
+
+    #[test]
+    fn blocks_that_age_stay_in_their_sets_under_new_counters() {
+        let mut wear = WearState::new(6, 10);
+        (0..4).for_each(|number| wear.add_free(peb(number)));
+        (4..6).for_each(|number| wear.add_used(peb(number)));
+        assert!(!wear.schedule_move(), "nothing is apart");
+        wear.age(&[30, 13, 20, 0, 0, 7]);
+        assert!(wear.broken_rules().is_empty(), "{:?}", wear.broken_rules());
+        assert_eq!([wear.free.first(), wear.free.last()], [Some(peb(3)), Some(peb(0))]);
+        // The least worn block in use gives its data to a worn one.
+        assert!(wear.schedule_move());
+        let begun = wear.begin_move().expect("wear is apart");
+        assert_eq!((begun.from, begun.to), (peb(4), peb(1)));
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl RawHost {
 }
 
 /// Linux's own layout of the spare area for pages of this size.
-fn layout_of(part: &Part) -> Result<&'static OobLayout, StudyError> {
+pub(crate) fn layout_of(part: &Part) -> Result<&'static OobLayout, StudyError> {
     let geometry = &part.geometry;
     let fits = |layout: &&OobLayout| {
         (layout.page_bytes, layout.oob_bytes) == (geometry.page_data_bytes, geometry.page_oob_bytes)

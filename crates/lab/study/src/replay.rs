@@ -147,6 +147,11 @@ impl Replay {
         };
     }
 
+    /// Wears every block by so many erases that are not carried out; no counter shows them.
+    pub(crate) fn age(&mut self, erases: &[u32]) {
+        self.ftl.flash_mut().age(erases);
+    }
+
     /// Operations of the chip since the start or the last reset.
     #[inline]
     pub fn counters(&self) -> Counters {

@@ -134,6 +134,30 @@ impl Flash {
         self.chip
     }
 
+    /// Wears every physical block by so many erases that are not carried out, as a stretch of life
+    /// that is left out. What levels wear sees them at once.
+    ///
+    /// # Panics
+    /// If there is not a number for each block of the chip.
+    pub fn age(&mut self, erases: &[u32]) {
+        assert_eq!(erases.len(), self.physical.len(), "a number for each block");
+        for (block, erases) in (0..).zip(erases) {
+            self.chip.add_erase_cycles(block, *erases);
+        }
+        let (chip, physical) = (&self.chip, &self.physical);
+        self.free.age(|block| chip.erase_cycles(physical[block as usize]));
+    }
+
+    /// Physical blocks that are kept back to replace bad ones: nothing wears them.
+    pub fn reserve_list(&self) -> Vec<u32> {
+        self.reserve.iter().map(|block| self.physical[*block as usize]).collect()
+    }
+
+    /// The difference of erase counts at which cold data moves; none where none does.
+    pub fn wear_threshold(&self) -> Option<u32> {
+        self.wear_threshold
+    }
+
     /// Shape and rules of the chip.
     pub fn geometry(&self) -> &Geometry {
         self.chip.geometry()

@@ -55,10 +55,39 @@ impl FreePool {
         }
     }
 
+    /// Orders the pool anew by the cycles that blocks have now; blocks of equal cycles keep their order.
+    pub(crate) fn age(&mut self, cycles_of: impl Fn(u32) -> u32) {
+        if let Self::LeastWorn(set, _) = self {
+            let aged = set.iter().map(|(_, ticket, block)| (cycles_of(*block), *ticket, *block));
+            *set = aged.collect();
+        }
+    }
+
     pub(crate) fn blocks(&self) -> Vec<u32> {
         match self {
             Self::Fifo(queue) => queue.iter().copied().collect(),
             Self::LeastWorn(set, _) => set.iter().map(|(_, _, block)| *block).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FreePool;
+
+    #[test]
+    fn a_pool_that_aged_gives_the_least_worn_block_first() {
+        let mut pool = FreePool::new(true);
+        for block in [4, 2, 9] {
+            pool.push(block, block);
+        }
+        assert_eq!(pool.blocks(), [2, 4, 9]);
+        // Block 2 wears most, and the others come to the same cycles: these stay in their order.
+        pool.age(|block| if block == 2 { 60 } else { 50 });
+        assert_eq!([(); 3].map(|()| pool.pop()), [Some(4), Some(9), Some(2)]);
+        let mut queue = FreePool::new(false);
+        [4, 2].into_iter().for_each(|block| queue.push(block, 0));
+        queue.age(|block| block);
+        assert_eq!(queue.blocks(), [4, 2]);
     }
 }

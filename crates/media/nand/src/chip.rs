@@ -313,6 +313,14 @@ impl Chip {
         self.cycles_before.fill(0);
     }
 
+    /// Wears a block by so many erases that are not carried out, as a stretch of life that is left out.
+    ///
+    /// Counters and contents stay. Whoever keeps cycles of blocks of its own has to be told as well.
+    pub fn add_erase_cycles(&mut self, block: u32, erases: u32) {
+        let before = &mut self.cycles_before[block as usize];
+        *before = before.saturating_add(erases);
+    }
+
     /// Time spent in reads, programs and erases, nanoseconds, one operation after the other.
     pub fn busy_ns(&self) -> [u64; 3] {
         // Programs apart: on parts with several bits a cell their times differ by position.

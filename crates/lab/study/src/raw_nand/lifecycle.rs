@@ -32,7 +32,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 const AFTER_CUT: &str = "mount-after-cut";
 
 /// Why the work stopped.
-enum Stop {
+pub(super) enum Stop {
     /// No space is left.
     Full,
     /// Anything else, in words.
@@ -181,7 +181,7 @@ async fn carry_out(
 }
 
 /// A process whose clock is that of the machine.
-fn runner_of(machine: &Machine, vfs: &Rc<Vfs<SharedMount>>) -> Runner<SharedMount> {
+pub(super) fn runner_of(machine: &Machine, vfs: &Rc<Vfs<SharedMount>>) -> Runner<SharedMount> {
     let now = machine.now();
     let now_ns = now.seconds * SECOND_NS + i64::from(now.nanoseconds);
     // The runner adds the time since the machine was started: it takes the clock as it stood then.

@@ -8,6 +8,7 @@ mod copy_delete;
 mod files;
 mod flash_use;
 mod ledger;
+mod life;
 mod lifecycle;
 mod lifecycle_metrics;
 mod mounting;

@@ -1,7 +1,7 @@
 //! All tests of file systems on raw NAND: a row each.
 
 use super::contract::{Needs, Test};
-use super::{benchmark, burst, copy_delete, files, lifecycle, mounting};
+use super::{benchmark, burst, copy_delete, files, life, lifecycle, mounting};
 
 /// All tests, sorted by name.
 pub(crate) const TESTS: &[Test] = &[
@@ -40,6 +40,15 @@ pub(crate) const TESTS: &[Test] = &[
         has_block_device: false,
         takes_time: true,
         carry_out: benchmark::run_benchmark,
+    },
+    Test {
+        name: "life",
+        summary: "a script over and over: bytes until the first block, and 1 % of them, reach their rated cycles",
+        axes: &[],
+        needs: Needs::OptionsOrScript,
+        has_block_device: false,
+        takes_time: true,
+        carry_out: life::run_life,
     },
     Test {
         name: "lifecycle",

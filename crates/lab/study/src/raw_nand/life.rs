@@ -1,0 +1,182 @@
+//! A script on a file system, over and over, until the pace of wear is known: how long the flash lasts.
+//!
+//! The file system stays mounted. The script runs again and again on what the pass before it left; a call
+//! that makes what is there already is passed over. Wear is followed and extrapolated as for translation
+//! layers ([`crate::life`]); UBI sees the wear that is left out. JFFS2 and YAFFS2 read no erase counts.
+//!
+//! A work that is small beside the flash wears no block often in [`PASSES_MAX`] passes. Then there are two
+//! bounds and no end: the least that the most worn block allows, and the estimate for even wear.
+
+use super::boot::Boot;
+use super::contract::{Context, RawNandRun};
+use super::lifecycle::{Stop, runner_of};
+use crate::StudyError;
+use crate::life::{Accelerator, Next, reached};
+use crate::metric::{Metric, TestRow};
+use fs_api::Errno;
+use mount::{Machine, SharedMount, run_watched};
+use script::{Command, ControlLine, Step};
+use std::cell::Cell;
+use std::rc::Rc;
+use vfs::{CallKind, Vfs};
+
+/// Passes of the script that are simulated at most.
+const PASSES_MAX: u32 = 64;
+
+/// How far the work wore the flash.
+struct Worn {
+    host_bytes: u64,
+    simulated_bytes: u64,
+    elapsed_ns: u64,
+    passes: u32,
+    erases: u64,
+    hottest: u32,
+    first_bytes: Option<u64>,
+    one_percent_bytes: Option<u64>,
+}
+
+/// Wears the flash by the script.
+///
+/// # Errors
+/// [`StudyError::Study`] with the error of a call or of the mount. A full file system is a result.
+pub(super) fn run_life(
+    plan: &RawNandRun,
+    context: &Context<'_>,
+) -> Result<Vec<TestRow>, StudyError> {
+    if plan.script.is_empty() {
+        return Err(plan.failed("a life needs a script; IOzone has no passes"));
+    }
+    let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
+    let (own, seed) = (plan.clone(), context.seed);
+    let outcome =
+        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
+            wear(&machine, &own, seed).await
+        });
+    let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
+    match value {
+        Ok(worn) => Ok(vec![TestRow::new("life", metrics(plan, &worn))]),
+        Err(Stop::Full) => {
+            let full = vec![Metric::count("is_full", 1, "yes or no")];
+            Ok(vec![TestRow::new("life", full)])
+        }
+        Err(Stop::Failed(reason)) => Err(plan.failed(reason)),
+    }
+}
+
+/// Cycles of each block.
+fn cycles_of(machine: &Machine) -> Vec<u32> {
+    machine.mtd.with_chip(|chip| {
+        (0..chip.geometry().blocks).map(|block| chip.erase_cycles(block)).collect()
+    })
+}
+
+async fn wear(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Worn, Stop> {
+    let boot = Boot::of(machine, plan, seed).await;
+    let Boot { mounted, .. } = boot.map_err(|error| Stop::Failed(error.to_string()))?;
+    let written = Rc::new(Cell::new(0_u64));
+    let counted = written.clone();
+    mounted.vfs.watch_calls(Some(Rc::new(move |call: vfs::Call| {
+        if call.kind == CallKind::Write {
+            counted.set(counted.get() + call.bytes);
+        }
+    })));
+    let start = cycles_of(machine);
+    let wears: Vec<bool> =
+        machine.mtd.with_chip(|chip| (0..start.len() as u32).map(|at| !chip.is_bad(at)).collect());
+    // The kernel's threshold, which `AttachOptions` has as well.
+    let threshold = machine.attached_ubi().map(|ubi| ubi.wear_threshold());
+    let limit = plan.host.part.errors.erase_cycles_max;
+    let mut life = Accelerator::new(limit, threshold, &start, wears, true);
+    let (mut passes, mut left_out) = (0, vec![0_u32; start.len()]);
+    let begin_ns = machine.sim.now();
+    loop {
+        play(machine, &plan.script, &mounted.vfs, passes > 0).await?;
+        passes += 1;
+        if passes == 1 {
+            // What the first pass dirtied is written before it counts.
+            mounted.vfs.sync().await?;
+        }
+        let next = life.after_work(&cycles_of(machine), written.get());
+        if let Next::Age(erases) = &next {
+            machine.mtd.with_chip(|chip| {
+                for (block, more) in (0..).zip(erases) {
+                    chip.add_erase_cycles(block, *more);
+                }
+            });
+            if let Some(ubi) = machine.attached_ubi() {
+                ubi.age(erases);
+            }
+            left_out.iter_mut().zip(erases).for_each(|(sum, more)| *sum += more);
+        }
+        if next == Next::Done || passes >= PASSES_MAX || written.get() == 0 {
+            break;
+        }
+    }
+    let elapsed_ns = machine.sim.now() - begin_ns;
+    mounted.vfs.watch_calls(None);
+    let worn = cycles_of(machine);
+    let erased: Vec<u32> =
+        worn.iter().zip(&start).zip(&left_out).map(|((now, then), out)| now - then - out).collect();
+    mounted.unmount().await?;
+    machine.detach_ubi();
+    Ok(Worn {
+        host_bytes: life.host_bytes(written.get()),
+        simulated_bytes: written.get(),
+        elapsed_ns,
+        passes,
+        erases: erased.iter().copied().map(u64::from).sum(),
+        hottest: erased.iter().copied().max().unwrap_or(0),
+        first_bytes: reached(life.curve(), limit, |point| point.first),
+        one_percent_bytes: reached(life.curve(), limit, |point| point.one_percent),
+    })
+}
+
+/// Carries the script out; in a later pass, what is there already is not made again.
+async fn play(
+    machine: &Machine,
+    script: &[Command],
+    vfs: &Rc<Vfs<SharedMount>>,
+    is_again: bool,
+) -> Result<(), Stop> {
+    let runner = runner_of(machine, vfs);
+    for command in script {
+        match &command.step {
+            Step::Control(ControlLine::DropCaches) => vfs.drop_caches().await?,
+            // Phases and logs belong to the harness and mean nothing here.
+            Step::Control(_) => {}
+            step => match runner.step(step).await {
+                Ok(_) => {}
+                Err(error) if is_again && error.error == Errno::Eexist => {}
+                Err(error) if error.error == Errno::Enospc => return Err(Stop::Full),
+                Err(error) => {
+                    return Err(Stop::Failed(format!("line {}: {error}", command.line)));
+                }
+            },
+        }
+    }
+    Ok(())
+}
+
+fn metrics(plan: &RawNandRun, worn: &Worn) -> Vec<Metric> {
+    let limit = u64::from(plan.host.part.errors.erase_cycles_max);
+    // One erase more than was seen, as the next one may come at once.
+    let bound = worn.simulated_bytes.saturating_mul(limit) / (u64::from(worn.hottest) + 1);
+    let first = worn.first_bytes.unwrap_or(bound.max(worn.host_bytes));
+    let one_percent = worn.one_percent_bytes.unwrap_or(bound.max(worn.host_bytes));
+    let days = worn.elapsed_ns as f64 / 86_400e9;
+    vec![
+        Metric::count("is_full", 0, "yes or no"),
+        Metric::count("life_first_block_host_bytes", first, "bytes"),
+        Metric::count("life_one_percent_host_bytes", one_percent, "bytes"),
+        Metric::count("life_is_bound", u64::from(worn.first_bytes.is_none()), "yes or no"),
+        Metric::count("life_passes", u64::from(worn.passes), "passes"),
+        Metric::count("life_simulated_host_bytes", worn.simulated_bytes, "bytes"),
+        Metric::count("life_simulated_erases", worn.erases, "erases"),
+        Metric::count("life_erase_cycles_max", limit, "erases"),
+        Metric::number(
+            "life_bytes_per_day",
+            worn.simulated_bytes as f64 / days.max(1e-12),
+            "bytes/day",
+        ),
+    ]
+}

@@ -1,0 +1,56 @@
+"""Lives of translation layers and of UBI under a block trace."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nandlab import engine
+from nandlab.lifetime.verdict import span, verdict
+
+UBI = "ubi"
+"""Name of the stack that is UBI with one volume instead of a translation layer."""
+
+
+def life_of_layer(
+    trace: str | Path,
+    layer: str,
+    options: Mapping[str, Any],
+    years: float,
+    bytes_per_day: float | None,
+) -> dict[str, Any]:
+    """What the engine found, with the spans and the verdict; a table as JSON has it."""
+    given = {**options, "ftl": layer}
+    found = engine.life_of_trace(trace, given, years, bytes_per_day)
+    ends = found["ends"]
+    rate = found["bytes_per_day"]
+
+    def of(name: str) -> Any:
+        return span([(one[name]["host_bytes"], one[name]["is_more"]) for one in ends], rate)
+
+    life = of("life")
+    return {
+        "name": layer,
+        "verdict": verdict(life, years, writes=found["pass_bytes"] > 0),
+        "life": vars(life),
+        "first_block": vars(of("first_block")),
+        "one_percent": vars(of("one_percent")),
+        "lifetime_host_bytes": found["lifetime_host_bytes"],
+        "bytes_per_day": rate,
+        "cycles_within_ecc": [one["cycles_within_ecc"] for one in ends],
+        "erase_cycles_max": found["erase_cycles_max"],
+        "details": found,
+    }
+
+
+def conditions(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Under which conditions the lives hold."""
+    found = row["details"]
+    ages = " to ".join(f"{one['data_age_years']:.3g}" for one in found["ends"])
+    return [
+        ("part", f"{found['part']}, {found['chip']}"),
+        ("device", f"{found['capacity_bytes']:,} bytes"),
+        ("over-provisioning", f"{found['over_provisioning_percent']:.3g} %"),
+        ("static share", "none to all that the trace does not write"),
+        ("age of data", f"{ages} years"),
+        ("temperature", "the rated one; others are not modelled"),
+    ]
