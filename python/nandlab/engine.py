@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from nandlab._native import RunningServer, StudyTables
+    from nandlab._native import CellWorker, RunningServer, StudyTables
+    from nandlab.cells.store import CellFolder
 
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
@@ -56,10 +57,12 @@ def run_study(
     progress: Progress | None = None,
     rows: bool = False,
     timeline: Path | None = None,
+    cells: CellFolder | None = None,
 ) -> dict[str, Any]:
     """Run all combinations of a study.
 
-    `timeline` takes what happened when in the first run.
+    `timeline` takes what happened when in the first run. `cells` holds what is finished of the
+    study, which is not run again, and takes what is finished now.
 
     The answer holds `study`, `columns`, `axis_kinds`, `tables`, `results_csv`, `results_digest`,
     `notes`, `interrupted`; under `frames` the tables as data frames (`Frames`); and, if `rows` is
@@ -69,9 +72,27 @@ def run_study(
     `interrupted` set.
     """
     text, tables = _raw(
-        "run_study", study, sets, seed, quick, jobs, progress or _silent, rows, timeline
+        "run_study", study, sets, seed, quick, jobs, progress or _silent, rows, timeline, cells
     )
     return {**json.loads(text), "frames": Frames(tables)}
+
+
+def cell_worker(
+    study: str | Path,
+    sets: list[str],
+    seed: int | None,
+    *,
+    quick: bool,
+    moved: dict[str, str],
+    identity: str,
+) -> CellWorker:
+    """A study whose cells are carried out one by one.
+
+    `moved` has places of files by the names that the study has for them; `identity` names the
+    engine, and is part of each key.
+    """
+    worker: CellWorker = _raw("CellWorker", study, sets, seed, quick, list(moved.items()), identity)
+    return worker
 
 
 class Frames(Mapping[str, "pl.DataFrame"]):
