@@ -60,8 +60,8 @@ class CellFolder:
         self._pending: dict[str, bytes] = {}
         self._pending_bytes = 0
         self._written_at = time.monotonic()
-        check_folder(folder)
         _check_content(folder)
+        check_folder(folder)
         self._places: dict[str, _Place] = {} if is_fresh else dict(_places(folder))
 
     def has(self, key: str) -> bool:
