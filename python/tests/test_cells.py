@@ -59,7 +59,7 @@ def test_a_damaged_cell_is_run_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_stopped_midway_goes_on(tmp_path: Path, number: signal.Signals) -> None:
-    study = write_study(tmp_path, repeats=60, writes=4)
+    study = write_study(tmp_path, repeats=300, writes=10)
     process = subprocess.Popen(
         words(study, "--out", "out"),
         stdout=subprocess.PIPE,
@@ -77,9 +77,9 @@ def test_a_run_stopped_midway_goes_on(tmp_path: Path, number: signal.Signals) ->
     process.communicate()
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     found = CellFolder(kept, "").finished()
-    assert 0 < found < 240
+    assert 0 < found < 1200
     done = run(study, "--out", "out")
-    assert counts(done) == (found, 240 - found, 0)
+    assert counts(done) == (found, 1200 - found, 0)
     assert not kept.exists()
     whole = run(study, "--out", "whole", "--fresh")
     assert done["results_digest"] == whole["results_digest"]
