@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nandlab import engine
 from nandlab.cells.identity import engine_identity
-from nandlab.errors import NandlabError
 
 if TYPE_CHECKING:
     from nandlab._native import CellWorker
@@ -102,12 +101,11 @@ def run_batch(bundle: Bundle, batch: Batch) -> Done:
         return Done([], refused=f"{get_worker().address} has {own}")
     get_worker().log_event(BEGUN, [number for number, _ in batch.cells])
     worker = _unpacked.of(bundle)
-    results: list[tuple[str, bytes]] = []
     for number, key in batch.cells:
         if _unpacked.keys[number] != key:
-            return Done(results, refused=f"{get_worker().address} reads the study otherwise")
-        try:
-            results.append((key, worker.run_cell(number)))
-        except (NandlabError, ValueError) as error:
-            return Done(results, failed=(number, str(error)))
+            return Done([], refused=f"{get_worker().address} reads the study otherwise")
+    found, error = worker.run_cells([number for number, _ in batch.cells])
+    results = [(key, result) for (_, key), result in zip(batch.cells, found, strict=False)]
+    if error is not None:
+        return Done(results, failed=(batch.cells[len(found)][0], error))
     return Done(results)

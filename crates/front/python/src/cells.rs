@@ -102,11 +102,26 @@ impl CellWorker {
         interruptible(python, move || worker.check_mounts().map_err(failed))
     }
 
-    /// Carries out the cell with that number.
-    fn run_cell<'p>(&self, python: Python<'p>, number: usize) -> PyResult<Bound<'p, PyBytes>> {
+    /// Carries out cells one after the other; the results of those before an error, and that error.
+    ///
+    /// One call for many: a call has a thread of its own, which costs more than the smallest cells.
+    fn run_cells<'p>(
+        &self,
+        python: Python<'p>,
+        numbers: Vec<usize>,
+    ) -> PyResult<(Vec<Bound<'p, PyBytes>>, Option<String>)> {
         let worker = Arc::clone(&self.worker);
-        let result = interruptible(python, move || worker.run_cell(number).map_err(failed))?;
-        let result = result.ok_or_else(|| PyKeyboardInterrupt::new_err(()))?;
-        Ok(PyBytes::new(python, &result))
+        let (results, error) = interruptible(python, move || {
+            let mut results = Vec::new();
+            for number in numbers {
+                match worker.run_cell(number) {
+                    Ok(Some(result)) => results.push(result),
+                    Ok(None) => return Err(PyKeyboardInterrupt::new_err(())),
+                    Err(error) => return Ok((results, Some(error.to_string()))),
+                }
+            }
+            Ok((results, None))
+        })?;
+        Ok((results.iter().map(|result| PyBytes::new(python, result)).collect(), error))
     }
 }
