@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from nandlab._native import RunningServer, StudyTables
-    from nandlab.policy.loading import OwnPolicy
+    from nandlab._native import CellWorker, RunningServer, StudyTables
+    from nandlab.cells.store import CellFolder
 
 Progress = Callable[[int, int, str], None]
 """Called with the runs done, the runs in all, and what is being worked on."""
@@ -44,8 +44,8 @@ def describe_study(
     study: str | Path, sets: list[str], seed: int | None, *, quick: bool
 ) -> dict[str, Any]:
     """Resolve a study file without running it."""
-    own = _own_policies(study, sets)
-    return _with_inputs(call("describe_study", study, sets, seed, quick), own)
+    _register_policies(study, sets)
+    return call("describe_study", study, sets, seed, quick)
 
 
 def run_study(
@@ -58,10 +58,12 @@ def run_study(
     progress: Progress | None = None,
     rows: bool = False,
     timeline: Path | None = None,
+    cells: CellFolder | None = None,
 ) -> dict[str, Any]:
     """Run all combinations of a study.
 
-    `timeline` takes what happened when in the first run.
+    `timeline` takes what happened when in the first run. `cells` holds what is finished of the
+    study, which is not run again, and takes what is finished now.
 
     The answer holds `study`, `columns`, `axis_kinds`, `tables`, `results_csv`, `results_digest`,
     `notes`, `interrupted`; under `frames` the tables as data frames (`Frames`); and, if `rows` is
@@ -70,27 +72,20 @@ def run_study(
     An exception that `progress` raises stops the run; what finished is returned with
     `interrupted` set.
     """
-    own = _own_policies(study, sets)
+    _register_policies(study, sets)
     text, tables = _raw(
-        "run_study", study, sets, seed, quick, jobs, progress or _silent, rows, timeline
+        "run_study", study, sets, seed, quick, jobs, progress or _silent, rows, timeline, cells
     )
-    answer = json.loads(text)
-    return {**answer, "study": _with_inputs(answer["study"], own), "frames": Frames(tables)}
+    return {**json.loads(text), "frames": Frames(tables)}
 
 
-def _own_policies(study: str | Path, sets: list[str]) -> list[OwnPolicy]:
-    """The policies in Python that a study names, in the tables of the engine from now on."""
+def _register_policies(
+    study: str | Path, sets: list[str], moved: Mapping[str, str] | None = None
+) -> None:
+    """Adds the policies in Python that a study names to the tables of the engine."""
     from nandlab.policy.loading import register_for_study
 
-    return register_for_study(study, sets)
-
-
-def _with_inputs(study: dict[str, Any], own: list[OwnPolicy]) -> dict[str, Any]:
-    """The resolved study; the sources of its policies are files of the user's own."""
-    sources = [
-        {"what": "policy", "name": one.name, "path": str(one.source)} for one in own if one.source
-    ]
-    return {**study, "own_files": [*study.get("own_files", ()), *sources]}
+    register_for_study(study, sets, moved)
 
 
 def register_named(options: Mapping[str, Any]) -> None:
@@ -101,9 +96,9 @@ def register_named(options: Mapping[str, Any]) -> None:
     register(texts)
 
 
-def register_policy(kind: str, name: str, made_of: type) -> None:
+def register_policy(kind: str, name: str, made_of: type, source: Path | None) -> None:
     """Add a class to the table of its kind, under the name by which studies call it."""
-    _raw("register_policy", kind, name, made_of)
+    _raw("register_policy", kind, name, made_of, source)
 
 
 def check_policy(
@@ -117,6 +112,25 @@ def check_policy(
     """Check what every policy of a kind keeps, on one that is in a table of the engine."""
     counts = (sequences, operations, seed)
     return call("check_policy", kind, name, *counts, progress or _silent)
+
+
+def cell_worker(
+    study: str | Path,
+    sets: list[str],
+    seed: int | None,
+    *,
+    quick: bool,
+    moved: dict[str, str],
+    identity: str,
+) -> CellWorker:
+    """A study whose cells are carried out one by one.
+
+    `moved` has places of files by the names that the study has for them; `identity` names the
+    engine, and is part of each key.
+    """
+    _register_policies(study, sets, moved)
+    worker: CellWorker = _raw("CellWorker", study, sets, seed, quick, list(moved.items()), identity)
+    return worker
 
 
 class Frames(Mapping[str, "pl.DataFrame"]):

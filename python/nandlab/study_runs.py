@@ -10,6 +10,8 @@ from typing import Any
 
 from nandlab import engine
 from nandlab.byte_sizes import natural_number
+from nandlab.cells import CellChoice, CellCounts, CellStudy, answer_of_cells, cells_of
+from nandlab.cells.store import CellFolder
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame
@@ -35,6 +37,10 @@ class RunRequest:
     """The command line, where it was not `nandlab run`."""
     keeps_inputs: bool = True
     """Copies of the user's own parts, boards, devices and scripts go into the folder."""
+    cells: CellChoice | None = None
+    """Where finished cells are kept, so that a later call goes on from there."""
+    cluster: str | None = None
+    """Where cells are carried out, as `--cluster` names it; none for this process."""
 
     def __post_init__(self) -> None:
         """Refuses numbers that the engine cannot take, in the words of the command line."""
@@ -44,6 +50,10 @@ class RunRequest:
             natural_number("--seed", self.seed, least=0, bits=64)
         if self.timeline is not None:
             check_file(self.timeline)
+        if self.cluster is not None:
+            from nandlab.cells.place import place_of
+
+            place_of(self.cluster)
 
     def plan(self) -> dict[str, Any]:
         """The resolved study.
@@ -74,6 +84,8 @@ class FinishedRun:
     run: RunFrame
     shown: Presented
     folder: Path
+    cells: CellCounts | None = None
+    """What became of the cells, where they are kept."""
 
 
 def processors() -> int:
@@ -91,15 +103,26 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
     it with the name of the temporary folder that has the results.
     """
     check_target(request.out)
-    found = frame_of(request, progress)
+    with cells_of(request.cells, is_needed=request.cluster is not None) as store:
+        found = _frame_of(request, progress, store)
+        finished = _written(request, found, None if store is None else store.counts)
+        if store is not None:
+            store.write()
+            if not (found.interrupted or (request.cells and request.cells.stays)):
+                store.remove()
+    return finished
+
+
+def _written(request: RunRequest, found: RunFrame, counts: CellCounts | None) -> FinishedRun:
+    """The folder of a run; the results are safe before there is a report."""
     out = request.out
     if found.interrupted and out.exists():
         out = out.with_name(f"{out.name}-interrupted")
     keep(out, partial(write_run, found, request.command, keeps_inputs=request.keeps_inputs))
     if found.interrupted:
-        return FinishedRun(found, present(found), out)
+        return FinishedRun(found, present(found), out, counts)
     # The results are safe by now, whatever becomes of the report.
-    return FinishedRun(found, write_report(out, found, request.command), out)
+    return FinishedRun(found, write_report(out, found, request.command), out, counts)
 
 
 def write_run(found: RunFrame, command: str, out: Path, *, keeps_inputs: bool = True) -> None:
@@ -109,11 +132,21 @@ def write_run(found: RunFrame, command: str, out: Path, *, keeps_inputs: bool = 
 
 
 def frame_of(request: RunRequest, progress: Progress | None = None) -> RunFrame:
-    """Runs a study and writes nothing."""
-    return RunFrame.from_answer(_answer(request, progress), Path(request.path))
+    """Runs a study and writes nothing but the cells that it is asked to keep."""
+    with cells_of(request.cells, is_needed=request.cluster is not None) as store:
+        found = _frame_of(request, progress, store)
+        if store is not None and not (found.interrupted or (request.cells and request.cells.stays)):
+            store.remove()
+        return found
 
 
-def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
+def _frame_of(request: RunRequest, progress: Progress | None, store: CellFolder | None) -> RunFrame:
+    return RunFrame.from_answer(_answer(request, progress, store), Path(request.path))
+
+
+def _answer(
+    request: RunRequest, progress: Progress | None, store: CellFolder | None
+) -> dict[str, Any]:
     """What the study yields: of the engine, or of a real kernel."""
     from nandlab.kernel_study import is_kernel_study, run_kernel_study
 
@@ -121,7 +154,21 @@ def _answer(request: RunRequest, progress: Progress | None) -> dict[str, Any]:
     if is_kernel_study(study):
         if request.timeline is not None:
             raise NandlabError("--timeline: runs of a real kernel have none; take it out")
+        if request.cluster is not None:
+            raise NandlabError(
+                "--cluster: a study of kind `kernel` starts virtual machines and measures time on "
+                "this machine, which no other one can do in its place; take it out"
+            )
         return run_kernel_study(study, jobs=jobs, progress=progress)
+    if store is not None:
+        return answer_of_cells(
+            CellStudy(request.path, request.sets, request.seed, request.quick),
+            store,
+            jobs=jobs,
+            progress=progress,
+            timeline=request.timeline,
+            cluster=request.cluster,
+        )
     return engine.run_study(
         request.path,
         list(request.sets),

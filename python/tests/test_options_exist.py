@@ -65,6 +65,7 @@ FOREIGN = {
     *("--oob", "--noecc", "--bb", "--skip-all-ffs"),  # nanddump
     *("--workspace", "--test", "--release", "--example"),  # cargo
     "--reverse-bytes",  # objcopy
+    *("--exclusive", "--nthreads", "--port"),  # sbatch, dask
     "--table",  # dmsetup
     "--flush",  # nbdcopy
     *("--readonly", "--repair", "--force"),  # btrfs

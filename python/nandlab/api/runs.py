@@ -167,6 +167,9 @@ def run(
     jobs: int | None = None,
     out: str | Path | None = None,
     timeline: str | Path | None = None,
+    cluster: str | None = None,
+    cells: str | Path | None = None,
+    fresh: bool = False,
 ) -> Run:
     """Run a study: every combination of its axes.
 
@@ -178,14 +181,23 @@ def run(
     first run, as a trace that Perfetto opens; the study must be of kind `jobs`, `ioping`, `iozone`
     or `raw-nand`.
 
+    `cluster` names a Dask cluster that carries the combinations out: `dask://HOST:PORT`,
+    `local:WORKERS` or `slurm:FILE`. `cells` is a folder that keeps finished combinations; without
+    it, those of an unfinished run are kept beside `out`, and a later call goes on from there.
+    `fresh` runs all of them again.
+
     Raises `NandlabError` for bad input, before anything runs, and `Interrupted` after Ctrl-C, with
     what was finished.
     """
+    from nandlab.cells import CellChoice
     from nandlab.study_files import find_study
     from nandlab.study_runs import RunRequest, frame_of
     from nandlab.study_runs import run as run_and_write
     from nandlab.terminal.progress import progress_bar
 
+    choice = None if out is None else CellChoice.beside(Path(out), is_fresh=fresh)
+    if cells is not None:
+        choice = CellChoice(Path(cells), stays=True, is_fresh=fresh)
     request = RunRequest(
         study=str(study),
         path=find_study(str(study)),
@@ -195,6 +207,8 @@ def run(
         quick=quick,
         jobs=jobs,
         timeline=None if timeline is None else Path(timeline),
+        cells=choice,
+        cluster=cluster,
     )
     with progress_bar(str(study)) as progress:
         if out is None:

@@ -25,6 +25,9 @@ def run(
     seed: int | None = None,
     quick: Annotated[bool, Parameter(negative=())] = False,
     timeline: Path | None = None,
+    cluster: str | None = None,
+    cells: Path | None = None,
+    fresh: Annotated[bool, Parameter(negative=())] = False,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     output: Output | None = None,
 ) -> int:
@@ -50,12 +53,22 @@ def run(
         Write what happened when in the first run into this file, which Perfetto opens. Name one
         value of each axis with --set to choose another run. Needs a study of kind `jobs`, `ioping`,
         `iozone` or `raw-nand`.
+    cluster
+        Run the combinations on a Dask cluster: dask://HOST:PORT, local:WORKERS or slurm:FILE. The
+        digest stays the same. Needs `pip install 'nandlab[cluster]'`.
+    cells
+        Keep finished combinations in this folder, and take from it what any study has finished
+        there. Without it: OUT.cells, until the run is whole; a later call goes on from there.
+    fresh
+        Run all combinations again, also those that are finished.
     dry_run
-        Check the study, print its plan and stop.
+        Check the study, print its plan and stop. With --cluster slurm:FILE, print the script of a
+        job as well.
     output
         How to print the answer.
 
     """
+    from nandlab.cells import CellChoice
     from nandlab.cli.output_options import form_of
     from nandlab.interruption import received
     from nandlab.study_files import find_study
@@ -74,24 +87,35 @@ def run(
         quick=quick,
         jobs=jobs,
         timeline=timeline,
+        cluster=cluster,
     )
     resolved = request.plan()
     if dry_run:
+        script = None if cluster is None else _job_script(cluster)
         if form == "json":
-            print_json("run", {"plan": resolved})
+            of_job = {} if script is None else {"job_script": script}
+            print_json("run", {"plan": resolved, **of_job})
         else:
             _print_plan(resolved)
+            if script is not None:
+                print_text(f"\nScript of a job:\n{script}")
         return 0
-    if out is None:
-        request = replace(request, out=Path("out") / str(resolved["name"]))
+    target = Path("out") / str(resolved["name"]) if out is None else out
+    choice = CellChoice.beside(target, is_fresh=fresh)
+    if cells is not None:
+        choice = CellChoice(cells, stays=True, is_fresh=fresh)
+    request = replace(request, out=target, cells=choice)
     with progress_bar(str(resolved["name"])) as progress:
         finished = run_study(request, progress)
     if form == "json":
-        print_json("run", answer_of(finished.folder))
+        counts = {} if finished.cells is None else {"cells": finished.cells.as_data()}
+        print_json("run", {**answer_of(finished.folder), **counts})
         if finished.run.interrupted:
             raise received() or KeyboardInterrupt
         return 0
     finished.shown.print()
+    for line in () if finished.cells is None else finished.cells.notes():
+        print_text(f"Cells: {line}.")
     for note in finished.run.notes[:_NOTES_MAX]:
         print_text(f"Note: {note}")
     if (more := len(finished.run.notes) - _NOTES_MAX) > 0:
@@ -99,12 +123,26 @@ def run(
     if finished.run.interrupted:
         print_text(f"\nInterrupted: only the finished runs are in {finished.folder}.")
         print_text(f"`nandlab report {finished.folder}` renders their report.")
+        if choice.folder.is_dir():
+            print_text("The same command goes on from there.")
     else:
         print_text(f"\nReport: {finished.folder / 'report.html'}")
     print_text(f"Digest: {finished.run.results_digest}")
     if finished.run.interrupted:
         raise received() or KeyboardInterrupt
     return 0
+
+
+def _job_script(cluster: str) -> str | None:
+    """The script of a job, where a batch system starts the workers."""
+    from nandlab.cells.place import place_of
+
+    place = place_of(cluster)
+    if place.slurm is None:
+        return None
+    from nandlab.cells.dask_clusters import job_script
+
+    return job_script(place)
 
 
 def answer_of(folder: Path) -> dict[str, object]:

@@ -10,7 +10,7 @@ import hashlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ from nandlab.suggest import did_you_mean
 
 GROUP = "nandlab.policies"
 """Group of the entry points of installed packages."""
+
+NOWHERE: Mapping[str, str] = {}
+"""No file lies elsewhere than where its name says."""
 
 _OF_FILE = re.compile(r"(?P<file>[^:\n]+\.py):(?P<class>[^:\n]*)")
 
@@ -39,10 +42,6 @@ class OwnPolicy:
         """cleaning, layer or scheduler."""
         return self.made_of.kind
 
-    def source_digest(self) -> str | None:
-        """SHA-256 of the file, in hexadecimal."""
-        return hashlib.sha256(self.source.read_bytes()).hexdigest() if self.source else None
-
 
 def names_in(value: Any) -> Iterator[str]:
     """Every text within a value of TOML that may name a policy."""
@@ -57,8 +56,13 @@ def names_in(value: Any) -> Iterator[str]:
             yield from names_in(inner)
 
 
-def register_for_study(study: str | Path, sets: Iterable[str]) -> list[OwnPolicy]:
-    """Adds the policies that a study file and what is set on top of it name."""
+def register_for_study(
+    study: str | Path, sets: Iterable[str], moved: Mapping[str, str] | None = None
+) -> list[OwnPolicy]:
+    """Adds the policies that a study file and what is set on top of it name.
+
+    `moved` has places of files by the names that the study has for them, on another machine.
+    """
     import tomllib
 
     path = Path(study)
@@ -68,10 +72,12 @@ def register_for_study(study: str | Path, sets: Iterable[str]) -> list[OwnPolicy
         # The engine says what is wrong with the file.
         return []
     given = [part.strip(" []\"'") for one in sets for part in one.partition("=")[2].split(",")]
-    return register([*names_in(values), *given], path.parent)
+    return register([*names_in(values), *given], path.parent, moved or {})
 
 
-def register(names: Iterable[str], folder: Path | None = None) -> list[OwnPolicy]:
+def register(
+    names: Iterable[str], folder: Path | None = None, moved: Mapping[str, str] = NOWHERE
+) -> list[OwnPolicy]:
     """Loads the policies among the names and adds them to the tables of the engine.
 
     Names that are no policies of the user's own are left to the engine. `folder` is that of the
@@ -85,13 +91,14 @@ def register(names: Iterable[str], folder: Path | None = None) -> list[OwnPolicy
     installed = None
     for name in dict.fromkeys(names):
         if matched := _OF_FILE.fullmatch(name):
-            policy = _of_file(name, matched["file"], matched["class"], folder)
+            file = moved.get(name, matched["file"])
+            policy = _of_file(name, file, matched["class"], folder)
         else:
             installed = _entry_points() if installed is None else installed
             if name not in installed:
                 continue
             policy = _of_entry_point(name, installed[name])
-        engine.register_policy(policy.kind, name, policy.made_of)
+        engine.register_policy(policy.kind, name, policy.made_of, policy.source)
         found.append(policy)
     return found
 

@@ -3,7 +3,7 @@
 //! Translation layers and schedulers state their tunables as rows of [`Parameter`]; command line,
 //! study files, listings and conformance tests derive from those rows.
 
-mod own;
+pub mod own;
 
 pub use own::{OwnPolicyError, OwnRows};
 

@@ -7,6 +7,7 @@
 //! **Determinism.** Rows are added before a run begins, and a run finds a row by its name alone. So the
 //! order in which rows were added changes nothing.
 
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
@@ -41,6 +42,21 @@ impl<T> Default for OwnRows<T> {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Files of the policies that a user added, by name.
+static SOURCES: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+/// Notes the file that a policy comes from: results depend on what it says.
+pub fn note_source(name: &str, path: &str) {
+    let mut sources = SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
+    sources.insert(name.to_owned(), path.to_owned());
+}
+
+/// Names and files of the policies that a user added, sorted.
+pub fn sources() -> Vec<(String, String)> {
+    let sources = SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
+    sources.iter().map(|(name, path)| (name.clone(), path.clone())).collect()
 }
 
 /// A policy of a user's own that failed in the middle of a run.

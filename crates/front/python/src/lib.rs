@@ -4,6 +4,7 @@
 //! interpreter lock and give Python a chance to stop them (`boundary`).
 
 mod boundary;
+mod cells;
 mod columns;
 mod crash;
 mod device_replay;
@@ -13,6 +14,7 @@ mod script;
 mod serve;
 
 use boundary::{carry_out, interruptible, tell};
+use cells::{CellWorker, PythonStore};
 use columns::{Columns, StudyTables};
 use ftl::Value;
 use pyo3::exceptions::PyValueError;
@@ -173,9 +175,9 @@ fn describe_study(
 /// Runs a study; `progress(done, total, label)` may raise to stop it, and so may a signal handler.
 ///
 /// Returns the answer as JSON, and the tables as typed columns. The JSON holds rows and curves, too, if `has_rows`.
-/// `timeline` takes what happened in the first run of the study.
+/// `timeline` takes what happened in the first run of the study; `cells` holds finished cells.
 #[pyfunction]
-#[pyo3(signature = (path, sets, seed, quick, jobs, progress, has_rows, timeline=None))]
+#[pyo3(signature = (path, sets, seed, quick, jobs, progress, has_rows, timeline=None, cells=None))]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the command line")]
 fn run_study(
     python: Python<'_>,
@@ -187,14 +189,20 @@ fn run_study(
     progress: Py<PyAny>,
     has_rows: bool,
     timeline: Option<PathBuf>,
+    cells: Option<Py<PyAny>>,
 ) -> PyResult<(String, StudyTables)> {
+    let store = cells.map(|cells| PythonStore::of(python, cells)).transpose()?;
     let run = move || {
         let mut study = study::load(&path, &sets, seed, quick).map_err(failed)?;
         study.timeline_file = timeline;
         let mut watch = |done: usize, total: usize, label: &str| {
             tell(&progress, done as u64, total as u64, label)
         };
-        let results = study::run_study(&study, jobs, &mut watch).map_err(failed)?;
+        let results = match store {
+            Some(mut store) => study::run_study_with(&study, jobs, &mut store, &mut watch),
+            None => study::run_study(&study, jobs, &mut watch),
+        };
+        let results = results.map_err(failed)?;
         Ok((study_json(&study, &results, has_rows)?, StudyTables::of(results)))
     };
     // What finished before a signal came is part of the answer, which says that it is not all.
@@ -430,6 +438,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NandlabError", module.py().get_type::<NandlabError>())?;
     module.add("UncertainError", module.py().get_type::<UncertainError>())?;
     module.add_class::<Columns>()?;
+    module.add_class::<CellWorker>()?;
     module.add_class::<StudyTables>()?;
     module.add_function(wrap_pyfunction!(device_row, module)?)?;
     module.add_function(wrap_pyfunction!(listing, module)?)?;

@@ -4,6 +4,7 @@ use crate::distribution::{Distribution, Spread};
 use crate::random_map::RandomMap;
 use crate::{Order, Sizes};
 use random::Stream;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a device or file that a process works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ impl Region {
 }
 
 /// Where a request goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// First byte.
     pub offset_bytes: u64,

@@ -1,6 +1,7 @@
 //! Latencies of many requests in little memory.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// Longest latency that has a bucket of its own, an hour. Longer ones count as an hour, but the
 /// maximum is exact.
@@ -17,7 +18,7 @@ pub struct Latencies {
 }
 
 /// [`Latencies`] as a list of filled buckets.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PackedLatencies {
     buckets: Vec<(u64, u32)>,
     count: u64,

@@ -2,9 +2,10 @@
 
 use crate::{Latencies, Place};
 use page_cache::FileError;
+use serde::{Deserialize, Serialize};
 
 /// One request as its process saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// When the call was made.
     pub start_ns: u64,

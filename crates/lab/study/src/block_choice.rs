@@ -33,8 +33,7 @@ pub(crate) fn block_of(
     let of_host = host.and_then(|host| host.block_device.as_deref());
     let name = values.get(AXIS).copied().or(of_host).unwrap_or(kind.usual_block_device);
     // A device file beside the study comes first.
-    let beside = study.folder.join(name);
-    let path = if beside.is_file() { beside.display().to_string() } else { name.to_owned() };
+    let path = study.beside(name);
     block.device =
         BlockDeviceChoice::find(&path).or_else(|error| wrong(AXIS, error.to_string()))?;
     kind.check_block_device(&block.device).or_else(|error| wrong(AXIS, error.to_string()))?;

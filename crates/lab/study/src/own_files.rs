@@ -6,7 +6,7 @@
 use crate::StudyError;
 use crate::study_file::Study;
 use board::Board;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A file that a study names.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -20,9 +20,14 @@ pub struct OwnFile {
 }
 
 impl Study {
+    /// The file of that name in the folder of the study.
+    pub(crate) fn file_of(&self, name: &str) -> PathBuf {
+        self.moved.get(name).cloned().unwrap_or_else(|| self.folder.join(name))
+    }
+
     /// A file of that name beside the study file, else the name as it is.
     pub(crate) fn beside(&self, name: &str) -> String {
-        let beside = self.folder.join(name);
+        let beside = self.file_of(name);
         if beside.is_file() { beside.display().to_string() } else { name.to_owned() }
     }
 
@@ -89,6 +94,16 @@ impl Study {
                 }
             }
         }
+        files.extend(self.own_policies());
         files
+    }
+
+    /// Sources of the policies of the user's own that the study names.
+    fn own_policies(&self) -> Vec<OwnFile> {
+        // A name may stand in an axis, a setting or a variant: wherever it does, it is this text.
+        let study = serde_json::to_string(self).unwrap_or_default();
+        let is_named = |name: &str| study.contains(&serde_json::Value::from(name).to_string());
+        let sources = ftl::own::sources().into_iter().filter(|(name, _)| is_named(name));
+        sources.map(|(name, path)| OwnFile { what: "policy", name, path }).collect()
     }
 }

@@ -7,6 +7,7 @@ use crate::metric::Metric;
 use crate::results::Table;
 use ::jobs::{Latencies, PackedLatencies, Sample};
 use device::{Activity, ActivityKind};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ const QUANTILES: [(u32, &str); 5] =
     [(500_000, "p50"), (900_000, "p90"), (990_000, "p99"), (999_000, "p999"), (999_900, "p9999")];
 
 /// What a run adds to the pooled tables.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Samples {
     /// Latencies of reads, then of writes; all processes together.
     pub(crate) latencies: [PackedLatencies; 2],

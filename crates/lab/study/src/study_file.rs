@@ -91,6 +91,9 @@ pub struct Study {
     /// Folder of the study file, which other files are relative to.
     #[serde(skip)]
     pub(crate) folder: PathBuf,
+    /// Places of files that lie elsewhere on this machine, by the name that the study has for each.
+    #[serde(skip)]
+    pub(crate) moved: BTreeMap<String, PathBuf>,
     /// True for the short form.
     #[serde(skip_deserializing, default)]
     pub quick: bool,
@@ -184,6 +187,20 @@ pub fn load(
     seed: Option<u64>,
     quick: bool,
 ) -> Result<Study, StudyError> {
+    load_moved(path, overrides, seed, quick, BTreeMap::new())
+}
+
+/// Reads a study file as [`load`] does, on a machine where the files that it names lie elsewhere.
+///
+/// # Errors
+/// As of [`load`].
+pub fn load_moved(
+    path: &Path,
+    overrides: &[String],
+    seed: Option<u64>,
+    quick: bool,
+    moved: BTreeMap<String, PathBuf>,
+) -> Result<Study, StudyError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|reason| StudyError::File { path: shown.clone(), reason })?;
@@ -201,6 +218,7 @@ pub fn load(
         })?;
     }
     study.folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
+    study.moved = moved;
     // The command line goes before the file.
     study.seed = seed.unwrap_or(study.seed);
     study.quick = quick;

@@ -2,8 +2,10 @@
 //!
 //! The record is what the timelines of the device were booked with, to the nanosecond. Off, nothing is kept.
 
+use serde::{Deserialize, Serialize};
+
 /// What a die or a channel worked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ActivityKind {
     /// Pages read for the host, or to complete a page that a write replaces in part.
     Read,
@@ -16,7 +18,7 @@ pub enum ActivityKind {
 }
 
 /// An interval of a die's time line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {
     /// Number of the die.
     pub die: u32,

@@ -43,7 +43,7 @@ pub use flash::{Flash, MergeCounts, VirtualPage};
 pub use locations::Locations;
 pub use recovery::{BlockScan, PageScan, Scan};
 pub use settings::{
-    COMMON_PARAMETERS, Kind, OwnPolicyError, OwnRows, Parameter, SettingError, Settings, Value,
+    COMMON_PARAMETERS, Kind, OwnPolicyError, OwnRows, Parameter, SettingError, Settings, Value, own,
 };
 pub use table::{FTLS, OWN_FTLS, build, check_fit, find_ftl};
 pub use work::{CleanStep, PageWork, Work};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
+pub use ::settings::own;
 pub use ::settings::{Kind, OwnPolicyError, OwnRows, Parameter, SettingError, Value};
 
 /// Parameters that every layer has.

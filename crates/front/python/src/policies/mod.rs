@@ -19,12 +19,21 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use pyo3::wrap_pyfunction;
 
-/// Adds a class to the table of its kind, under the name by which studies call it.
+/// Adds a class to the table of its kind, under the name by which studies call it; `source` is its file.
 ///
 /// # Errors
 /// A kind that there is not; a class that lacks what every policy has.
 #[pyfunction]
-fn register_policy(kind: &str, name: String, class: Bound<'_, PyType>) -> PyResult<()> {
+#[pyo3(signature = (kind, name, class, source))]
+fn register_policy(
+    kind: &str,
+    name: String,
+    class: Bound<'_, PyType>,
+    source: Option<String>,
+) -> PyResult<()> {
+    if let Some(source) = source {
+        ftl::own::note_source(&name, &source);
+    }
     match kind {
         "cleaning" => cleaning::register(name, &class),
         "layer" => layer::register(name, &class),

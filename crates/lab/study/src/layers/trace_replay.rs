@@ -78,7 +78,7 @@ fn plan(study: &Study, values: &Combination<'_>) -> Planned {
     let workload = &study.workload;
     let file = filled_in(workload.file.as_deref().unwrap_or_default(), values);
     Ok(Box::new(TracePlan {
-        trace: study.folder.join(file),
+        trace: study.file_of(&file),
         preconditioning: workload.preconditioning,
         window: workload.window,
         has_service_times: workload.service_times,

@@ -234,7 +234,7 @@ fn work_of(
             Ok((Some(options), nothing()))
         }
         (Needs::OptionsOrScript, None, Some(file)) => {
-            Ok((None, script_of(&study.folder.join(file))?.into()))
+            Ok((None, script_of(&study.file_of(file))?.into()))
         }
         (Needs::Options, ..) => {
             let name = test.name;

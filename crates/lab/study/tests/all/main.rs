@@ -1,6 +1,7 @@
 //! Every test of `study` in one program, which is built in a fraction of the time of many.
 
 mod bad_input;
+mod cells;
 mod copy_delete;
 mod determinism;
 mod digests;

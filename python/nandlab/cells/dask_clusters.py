@@ -1,0 +1,99 @@
+"""Dask's side of `--cluster`: a client of a scheduler, and the workers that are started for it.
+
+Dask is an extra of the package: https://distributed.dask.org and https://jobqueue.dask.org.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from nandlab.cells.place import Place
+from nandlab.errors import NandlabError
+
+_CONNECTS_WITHIN_S = 10
+_CLOSES_WITHIN_S = 1
+
+
+@contextmanager
+def connected(place: Place) -> Iterator[Any]:
+    """A client of the cluster; what was started for it ends with the block.
+
+    Raises `NandlabError` if Dask is not installed, or no scheduler answers.
+    """
+    _check_installed()
+    from distributed import Client
+
+    # Lost workers are expected, and counted: Dask's own lines would only repeat it.
+    for name in ("distributed", "distributed.worker", "distributed.scheduler", "distributed.nanny"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with ExitStack() as stack, warnings.catch_warnings():
+        # Versions of Dask that differ, ports in use, studies of many megabytes.
+        warnings.simplefilter("ignore")
+        where = place.address if place.address is not None else _started(place, stack)
+        try:
+            client = Client(where, timeout=_CONNECTS_WITHIN_S, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise NandlabError(
+                f"--cluster: no scheduler answers at {place.given}: {error}"
+            ) from None
+        stack.callback(client.close, timeout=_CLOSES_WITHIN_S)
+        yield client
+
+
+def job_script(place: Place) -> str:
+    """The script that Slurm would get for each job; nothing is submitted."""
+    _check_installed()
+    with ExitStack() as stack, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return str(_slurm(place, stack).job_script())
+
+
+def _started(place: Place, stack: ExitStack) -> Any:
+    """A cluster that begins now."""
+    if place.slurm is not None:
+        cluster = _slurm(place, stack)
+        cluster.scale(jobs=place.slurm["jobs"])
+        return cluster
+    from distributed import LocalCluster
+
+    cluster = LocalCluster(
+        n_workers=place.workers,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+    )
+    stack.callback(cluster.close, timeout=_CLOSES_WITHIN_S)
+    return cluster
+
+
+def _slurm(place: Place, stack: ExitStack) -> Any:
+    """A cluster of Slurm without a job."""
+    from dask_jobqueue import SLURMCluster
+
+    keys = {key: value for key, value in (place.slurm or {}).items() if key != "jobs"}
+    # A worker carries out one cell at a time.
+    keys.setdefault("processes", keys["cores"])
+    try:
+        cluster = SLURMCluster(
+            **keys,
+            scheduler_options={"dashboard_address": None},
+            silence_logs="critical",
+        )
+    except (OSError, ValueError, TypeError) as error:
+        raise NandlabError(f"--cluster {place.given}: {error}") from None
+    stack.callback(cluster.close, timeout=_CLOSES_WITHIN_S)
+    return cluster
+
+
+def _check_installed() -> None:
+    try:
+        import dask_jobqueue  # noqa: F401
+        import distributed  # noqa: F401
+    except ImportError as error:
+        raise NandlabError(
+            f"--cluster: {error.name} is not installed; "
+            "get it with `pip install 'nandlab[cluster]'`"
+        ) from None

@@ -1,0 +1,182 @@
+"""Cells on a Dask cluster: the digest of one machine, whatever becomes of the workers."""
+
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from cell_runs import counts, run, words, write_study
+from dask_workers import Workers
+
+from nandlab.cells.choice import CellStudy
+from nandlab.cells.cluster import batches_of, bundle_of
+from nandlab.cells.dask_clusters import job_script
+from nandlab.cells.place import place_of
+from nandlab.errors import NandlabError
+
+SLURM = """jobs = 4
+cores = 8
+memory = "16GB"
+walltime = "02:00:00"
+queue = "batch"
+account = "flash"
+job_script_prologue = ["module load python"]
+job_extra_directives = ["--exclusive"]
+"""
+
+
+def test_local_workers_give_the_digest_of_one_machine(tmp_path: Path) -> None:
+    study = write_study(tmp_path, repeats=100)
+    here = run(study, "--out", "here")
+    there = run(study, "--out", "there", "--cluster", "local:2")
+    assert counts(there) == (0, 400, 0)
+    assert there["results_digest"] == here["results_digest"]
+    assert not (tmp_path / "there.cells").exists()
+
+
+def test_a_worker_is_killed_and_another_one_comes(tmp_path: Path) -> None:
+    study = write_study(tmp_path, repeats=300, writes=10)
+    whole = run(study, "--out", "whole")
+    with Workers(tmp_path) as cluster:
+        cluster.add()
+        cluster.add()
+        kept = tmp_path / "out.cells"
+
+        def change() -> None:
+            while not any(kept.glob("*.cells")):
+                time.sleep(0.01)
+            cluster.kill(0)
+            cluster.add()
+
+        changing = threading.Thread(target=change, daemon=True)
+        changing.start()
+        done = run(study, "--out", "out", "--cluster", f"dask://{cluster.address}")
+        changing.join(60)
+    assert cluster.workers[0].returncode == -9
+    assert len(cluster.workers) == 3
+    assert done["results_digest"] == whole["results_digest"]
+    assert counts(done) == (0, 1200, 0), "each cell is taken once"
+    # What the worker had begun or not handed over yet, and none of what was kept.
+    assert 1 <= done["cells"]["begun_again"] <= 1200 // 10
+
+
+def test_a_cluster_goes_on_where_one_machine_stopped(tmp_path: Path) -> None:
+    study = write_study(tmp_path, repeats=4)
+    run(study, "--out", "half", "--cells", "kept", "--set", "repeats=2")
+    done = run(study, "--out", "done", "--cells", "kept", "--cluster", "local:1")
+    assert counts(done) == (8, 8, 0)
+    assert done["results_digest"] == run(study, "--out", "whole")["results_digest"]
+
+
+def failed(study: Path, *more: str) -> str:
+    done = subprocess.run(
+        words(study, *more), capture_output=True, encoding="utf-8", cwd=study.parent, check=False
+    )
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    return done.stderr
+
+
+def test_a_worker_with_another_engine_is_refused(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    preload = tmp_path / "older.py"
+    preload.write_text(
+        "from nandlab.cells import identity\nidentity.engine_identity = lambda: 'nandlab 0'\n",
+        encoding="utf-8",
+    )
+    with Workers(tmp_path) as cluster:
+        cluster.add("--preload", str(preload))
+        message = failed(study, "--cluster", f"dask://{cluster.address}", "--out", "out")
+    assert "--cluster: workers have another engine than nandlab" in message
+    assert "has nandlab 0; install the same wheel everywhere" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_study_and_its_files_travel_by_content(tmp_path: Path) -> None:
+    source = Path(__file__).parents[2] / "parts" / "published-small-block.toml"
+    part = source.read_text(encoding="utf-8").replace("published-small-block", "mine")
+    (tmp_path / "mine.toml").write_text(part, encoding="utf-8")
+    study = tmp_path / "study.toml"
+    text = write_study(tmp_path).read_text(encoding="utf-8")
+    study.write_text(text.replace('"published-small-block"', '"mine.toml"'), encoding="utf-8")
+    here = run(study, "--out", "here")
+    there = run(study, "--out", "there", "--cluster", "local:1")
+    assert there["results_digest"] == here["results_digest"]
+    one = bundle_of(
+        CellStudy(str(study), (), None, False), [("mine.toml", str(tmp_path / "mine.toml"))]
+    )
+    assert one.files == (("mine.toml", ".toml", part.encode()),)
+    (tmp_path / "mine.toml").write_text(f"{part}# changed\n", encoding="utf-8")
+    two = bundle_of(
+        CellStudy(str(study), (), None, False), [("mine.toml", str(tmp_path / "mine.toml"))]
+    )
+    assert one.digest != two.digest
+
+
+def test_small_cells_are_sent_in_batches() -> None:
+    cells = [{"key": str(number)} for number in range(10_000)]
+    sizes = [len(batch.cells) for batch in batches_of(list(range(10_000)), cells)]
+    assert sizes == [50] * 200
+    assert [len(batch.cells) for batch in batches_of(list(range(40)), cells)] == [1] * 40
+    sent = [one for batch in batches_of([3, 9, 700], cells) for one in batch.cells]
+    assert sent == [(3, "3"), (9, "9"), (700, "700")]
+
+
+def test_the_script_of_a_job_for_slurm(tmp_path: Path) -> None:
+    file = tmp_path / "slurm.toml"
+    file.write_text(SLURM, encoding="utf-8")
+    script = job_script(place_of(f"slurm:{file}")).splitlines()
+    for line in (
+        "#SBATCH -p batch",
+        "#SBATCH -A flash",
+        "#SBATCH -t 02:00:00",
+        "#SBATCH --cpus-per-task=8",
+        "#SBATCH --exclusive",
+        "module load python",
+    ):
+        assert line in script
+    # One cell at a time in each process.
+    assert "--nworkers 8" in script[-1]
+    assert "--nthreads 1" in script[-1]
+    study = write_study(tmp_path)
+    shown = run(study, "--cluster", f"slurm:{file}", "--dry-run")
+    assert "#SBATCH -p batch" in shown["job_script"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cores = 8\n", "lacks jobs, memory"),
+        ("jobz = 1\n", "unknown key 'jobz': did you mean"),
+        ('jobs = "many"\n', "jobs: `many` is not a whole number"),
+        ("jobs = \n", "Invalid value"),
+    ],
+)
+def test_a_wrong_file_for_slurm_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "slurm.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(NandlabError) as error:
+        place_of(f"slurm:{file}")
+    assert message in str(error.value)
+    assert str(file) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "dask", "dask://host", "dask://:1", "dask://host:99999", "local:0", "local:x", "pbs:x"],
+)
+def test_a_place_that_is_none_is_refused(given: str) -> None:
+    with pytest.raises(NandlabError, match="is none of dask://HOST:PORT, local:WORKERS or slurm:F"):
+        place_of(given)
+
+
+def test_no_scheduler_answers(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    message = failed(study, "--cluster", "dask://127.0.0.1:9", "--out", "out")
+    assert "--cluster: no scheduler answers at dask://127.0.0.1:9" in message
+
+
+def test_a_study_of_a_real_kernel_is_refused(tmp_path: Path) -> None:
+    study = Path(__file__).parents[2] / "studies" / "sfq-kernel" / "study.toml"
+    message = failed(study, "--cluster", "local:1", "--out", str(tmp_path / "out"))
+    assert "--cluster: a study of kind `kernel` starts virtual machines" in message
