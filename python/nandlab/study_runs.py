@@ -2,8 +2,8 @@
 
 import os
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,9 @@ from nandlab.frame import RunFrame
 from nandlab.frame.run_directory import check_target, whole_folder, write_results
 from nandlab.outputs import check_file, keep
 from nandlab.present import Presented, present, write_report
+
+_KERNEL = "kernel"
+"""The kind of study that a real kernel carries out."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class RunRequest:
     """Where finished cells are kept, so that a later call goes on from there."""
     cluster: str | None = None
     """Where cells are carried out, as `--cluster` names it; none for this process."""
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """What else is known of a comparison."""
 
     def __post_init__(self) -> None:
         """Refuses numbers that the engine cannot take, in the words of the command line."""
@@ -141,17 +146,21 @@ def frame_of(request: RunRequest, progress: Progress | None = None) -> RunFrame:
 
 
 def _frame_of(request: RunRequest, progress: Progress | None, store: CellFolder | None) -> RunFrame:
-    return RunFrame.from_answer(_answer(request, progress, store), Path(request.path))
+    from nandlab.comparison.beside import with_beside
+
+    found = RunFrame.from_answer(_answer(request, progress, store), Path(request.path))
+    return with_beside(found, request.beside)
 
 
 def _answer(
     request: RunRequest, progress: Progress | None, store: CellFolder | None
 ) -> dict[str, Any]:
     """What the study yields: of the engine, or of a real kernel."""
-    from nandlab.kernel_study import is_kernel_study, run_kernel_study
-
     study, jobs = request.plan(), request.jobs or processors()
-    if is_kernel_study(study):
+    # Asked before the modules of emulated machines are loaded, which takes as long as a short run.
+    if study["workload"]["kind"] == _KERNEL:
+        from nandlab.kernel_study import run_kernel_study
+
         if request.timeline is not None:
             raise NandlabError("--timeline: runs of a real kernel have none; take it out")
         if request.cluster is not None:

@@ -7,8 +7,9 @@ import pytest
 from made_up import run_of
 
 from nandlab.cli import main
-from nandlab.comparison.answer import headline, sentence, table, years
+from nandlab.comparison.answer import headline, sentence, table
 from nandlab.comparison.candidates import candidates
+from nandlab.comparison.criteria import years
 from nandlab.comparison.request import read_workload
 from nandlab.comparison.study import toml
 from nandlab.errors import NandlabError

@@ -54,9 +54,12 @@ def test_the_conditions_stand_above_the_table_and_in_the_report(
     given = ("--fs", "jffs2,yaffs2", "--blocks", "160", "--workload", str(path), "--out", str(out))
     shown = _words(_prints(capsys, *given))
     held = (
+        "part k9f2g08u0c of 160 blocks; "
         "kernel 2.6.29 (profile linux-2.6.29, which stands for 2.6.29 to before 2.6.35); "
-        "board s5pv210-datasheet; part k9f2g08u0c of 160 blocks; "
-        "flash 20 % full and 10 % rewritten; seed 7; repeats 2"
+        "board s5pv210-datasheet; device the chip itself; fill 20 % full and 10 % rewritten; "
+        "preconditioning filled and rewritten a month before, then mounted and at rest; "
+        "seed 7; repeats 2; "
+        "workload work.ops: 76 calls, 75.2 KiB written, 4.88 KiB read"
     )
     assert f"Conditions: {held}" in shown
     page = (out / "report.html").read_text().partition("<details")[0]
@@ -64,6 +67,8 @@ def test_the_conditions_stand_above_the_table_and_in_the_report(
     assert "; ".join(map(" ".join, named)) == held
     found = json.loads((out / "verdict.json").read_text())["conditions"]
     assert list(found.items()) == named
+    assert main(("compare", *given[:-2], "--output-format", "json")) == 0
+    assert json.loads(capsys.readouterr().out)["result"]["conditions"] == held
     assert 'kernel = "2.6.29"' in (out / "comparison.toml").read_text()
 
 
@@ -170,7 +175,8 @@ def test_parts_and_boards_of_ones_own_are_taken_and_kept(
     given = ("--fs", "jffs2,fat", "--part", str(part), "--board", str(board), "--out", str(out))
     shown = _words(_prints(capsys, *given, "--workload", str(workload)))
     assert "kernel 6.1 (profile linux-6.1, " in shown
-    assert "board my-board; part my-part of " in shown
+    assert "board my-board; device the chip itself, mtdblock; " in shown
+    assert "part my-part of 160 blocks; " in shown
     assert (out / "part-my-part.toml").read_bytes() == part.read_bytes()
     assert (out / "board-my-board.toml").read_bytes() == board.read_bytes()
     manifest = json.loads((out / "manifest.json").read_text())

@@ -151,7 +151,7 @@ def _workload_file(workload: str | Path) -> "WorkloadFile | None":
 def _answer(
     shown: str, years: float, rows: list[dict[str, Any]], told: list[tuple[str, str]]
 ) -> Life:
-    from nandlab.comparison.conditions import in_words
+    from nandlab.present.page import in_words
 
     flat = [
         {

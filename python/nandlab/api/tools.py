@@ -1,6 +1,6 @@
 """Comparisons of candidates as Python calls."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,19 +41,22 @@ def compare(
     fs: Iterable[str] | str | None = None,
     ftl: Iterable[str] | str | None = None,
     scheduler: Iterable[str] | str | None = None,
-    part: str | Path = "k9f2g08u0c",
+    part: Iterable[str] | str | Path = "k9f2g08u0c",
     blocks: int | None = None,
-    board: str | Path | None = None,
-    kernel: str | None = None,
+    board: Iterable[str] | str | Path | None = None,
+    kernel: Iterable[str] | str | None = None,
+    option: Sequence[str] = (),
+    question: Iterable[str] | str | None = None,
     crash: bool = False,
     out: str | Path | None = None,
     jobs: int | None = None,
 ) -> Comparison:
     """Run a workload file on file systems or translation layers, and put them side by side.
 
-    `fs`, `ftl` and `scheduler` are names, in a list or with commas between them. `crash` also cuts
-    the power of a script at a sample of its operations. The other parameters are those of
-    `nandlab compare`.
+    `fs`, `ftl`, `scheduler`, `part`, `board`, `kernel` and `question` are names, in a list or with
+    commas between them. `option` has mount options such as `ubifs:compr=zlib`, each a candidate.
+    `crash` also cuts the power of a script at a sample of its operations. The other parameters are
+    those of `nandlab compare`.
 
     Raises `NandlabError` for bad input, and `Interrupted` after Ctrl-C.
     """
@@ -69,10 +72,12 @@ def compare(
         layers=_names(ftl),
         schedulers=_names(scheduler),
         workload=Path(workload),
-        part=str(part),
+        part=_names(part) or "",
         blocks=blocks,
-        board=None if board is None else str(board),
-        kernel=kernel,
+        board=_names(board),
+        kernel=_names(kernel),
+        options=tuple(option),
+        question=_names(question),
         crash=crash,
         out=None if out is None else Path(out),
         jobs=jobs,
@@ -89,5 +94,7 @@ def compare(
     return Comparison(rows, table, finished.shown.headline, sentences, finished.cuts)
 
 
-def _names(given: Iterable[str] | str | None) -> str | None:
-    return given if given is None or isinstance(given, str) else ",".join(given)
+def _names(given: Iterable[str] | str | Path | None) -> str | None:
+    if given is None or isinstance(given, str | Path):
+        return None if given is None else str(given)
+    return ",".join(map(str, given))

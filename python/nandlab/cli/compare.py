@@ -29,6 +29,8 @@ def compare(
     blocks: int | None = None,
     board: str | None = None,
     kernel: str | None = None,
+    option: Annotated[list[str] | None, Parameter(negative=())] = None,
+    question: str | None = None,
     crash: Annotated[bool, Parameter(negative=())] = False,
     out: Path | None = None,
     jobs: int | None = None,
@@ -60,15 +62,21 @@ def compare(
     workload
         Run this workload file: a script of system calls, IOzone, or a block trace for --ftl.
     part
-        Use this chip: a name (see `nandlab list parts`) or a part file.
+        Use these chips, separated by commas: names (see `nandlab list parts`) or part files.
     blocks
         Replace the number of blocks of the part.
     board
-        Use this host: a name (see `nandlab list boards`) or a board file. Without it: the host of
-        the workload file, or s5pv210-datasheet.
+        Use these hosts, separated by commas: names (see `nandlab list boards`) or board files.
+        Without it: the host of the workload file, or s5pv210-datasheet.
     kernel
-        Use this kernel of the host, such as 6.12. Without it: the kernel of the workload file, or
-        of the board.
+        Use these kernels of the host, separated by commas, such as 2.6.29,6.12. Without it: the
+        kernel of the workload file, or of the board.
+    option
+        Set mount options of a file system, such as ubifs:compr=zlib, or ubifs:- for none. May be
+        repeated, and each is a candidate.
+    question
+        Choose what the answer is about, separated by commas: speed, latency, life, power-cuts,
+        memory, mounting. Without it: the answer weighs what was measured.
     crash
         Also cut the power at a sample of the script's operations and check recovery.
     out
@@ -86,6 +94,7 @@ def compare(
     form = form_of(output)
     given: dict[str, object] = {"--fs": fs, "--ftl": ftl, "--scheduler": scheduler}
     given |= {"--workload": workload, "--board": board, "--kernel": kernel, "--blocks": blocks}
+    given |= {"--option": option, "--question": question}
     asked = [option for option, value in given.items() if value is not None]
     if first is not None:
         if asked:
@@ -108,6 +117,8 @@ def compare(
             blocks=blocks,
             board=board,
             kernel=kernel,
+            options=option or (),
+            question=question,
             crash=crash,
             out=out,
             jobs=jobs,
@@ -119,26 +130,29 @@ def compare(
 def _side_by_side(asked: "Asked", form: str) -> int:
     from nandlab.cli import EXIT_DIFFERENT
     from nandlab.comparison.candidates_run import run
-    from nandlab.comparison.conditions import conditions, in_words
     from nandlab.interruption import received
     from nandlab.terminal.output import print_json, print_text
     from nandlab.terminal.progress import progress_bar
 
-    with progress_bar("compare") as progress:
-        finished = run(asked, progress)
+    try:
+        with progress_bar("compare") as progress:
+            finished = run(asked, progress)
+    except KeyboardInterrupt:
+        # All flash is filled, and power cuts are made, before the first candidate runs.
+        if form != "json":
+            print_text("Interrupted: no candidate had finished, so there is no table.")
+        raise
     found = finished.run
     if form == "json":
         print_json("compare", _side_by_side_data(finished))
     elif found.interrupted:
-        print_text("Interrupted: some candidates were not run, so there is no table.")
-        print_text(f"Asked for: {in_words(conditions(found.study))}")
+        finished.shown.print()
         if finished.folder is not None:
             print_text(f"The results of the finished runs are in {finished.folder}.")
     else:
+        finished.shown.print()
         if finished.cuts:
             _print_cuts(finished.cuts)
-        print_text(f"Conditions: {in_words(conditions(found.study))}")
-        finished.shown.print()
         if finished.folder is not None:
             print_text(f"\nReport: {finished.folder / 'report.html'}")
         print_text(f"Digest: {found.results_digest}")
@@ -161,31 +175,35 @@ def _print_cuts(cuts: "Sequence[Cuts]") -> None:
 
 
 def _side_by_side_data(finished: "FinishedComparison") -> dict[str, object]:
-    """The comparison as data; without candidates after an interruption."""
+    """The comparison as data; after an interruption with the finished candidates."""
     from dataclasses import asdict
 
-    from nandlab.comparison.candidates import candidates
-    from nandlab.comparison.conditions import conditions, in_words
+    from nandlab.comparison.candidates import candidates, unfinished
+    from nandlab.present.page import in_words
 
     run = finished.run
-    found = [] if run.interrupted else candidates(run)
+    found = candidates(run)
     return {
-        "conditions": in_words(conditions(run.study)),
+        "conditions": in_words(finished.shown.conditions),
         "headline": finished.shown.headline,
         "candidates": [{"name": one.label, **asdict(one)} for one in found],
         "power_cuts": [asdict(one) for one in finished.cuts],
         "folder": None if finished.folder is None else str(finished.folder),
         "results_digest": run.results_digest,
         "interrupted": run.interrupted,
+        "unfinished": unfinished(run) if run.interrupted else [],
     }
 
 
 def _compare_runs(first: Path, second: Path, form: str) -> int:
     from nandlab.cli import EXIT_DIFFERENT
+    from nandlab.frame import read
     from nandlab.frame.difference import compare_runs
+    from nandlab.present.page import conditions_of, in_words
     from nandlab.terminal.output import print_json, print_table, print_text
 
     found = compare_runs(first, second)
+    held = [in_words(conditions_of(read(one))) for one in (first, second)]
     exit_code = 0 if found.equal_digest else EXIT_DIFFERENT
     if form == "json":
         differences = [
@@ -198,9 +216,18 @@ def _compare_runs(first: Path, second: Path, form: str) -> int:
             }
             for one in found.rows
         ]
-        told = {"digests_are_equal": found.equal_digest, "rows": found.rows_compared}
-        print_json("compare", told | {"differences": differences, "notes": found.notes})
+        told: dict[str, object] = {
+            "digests_are_equal": found.equal_digest,
+            "rows": found.rows_compared,
+        }
+        told |= {"conditions": held, "differences": differences, "notes": found.notes}
+        print_json("compare", told)
         return exit_code
+    if held[0] == held[1]:
+        print_text(f"Conditions of both: {held[0]}")
+    else:
+        for run, words in zip((first, second), held, strict=True):
+            print_text(f"Conditions of {run}: {words}")
     for note in found.notes:
         print_text(f"Note: {note}")
     if found.rows:

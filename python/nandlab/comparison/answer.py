@@ -1,71 +1,39 @@
 """The report of a comparison: a table, a sentence on each candidate, and which one to take."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 
 from nandlab.claims.quantity import Quantity
 from nandlab.claims.schema import Reading
-from nandlab.comparison.candidates import Candidate, candidates
+from nandlab.comparison.asked import answers
+from nandlab.comparison.beside import NOTES
+from nandlab.comparison.candidates import Candidate, candidates, planned, unfinished
 from nandlab.comparison.conditions import conditions
+from nandlab.comparison.criteria import (
+    BEST,
+    CRITERIA,
+    Criterion,
+    log_seconds,
+    times_better,
+    winners,
+)
+from nandlab.comparison.questions import Question, of_study
 from nandlab.frame import RunFrame
 from nandlab.present.charts import Chart, drawn
 from nandlab.present.headline import WORDS_MAX, joined
 from nandlab.present.page import Presented, unclaimed
 from nandlab.present.spec import Column, FigureSpec
 from nandlab.present.tables import ShownTable
-from nandlab.present.units import estimate_text, large_size, number, percent
-
-BEST = "*"
-"""Stands behind the best value of a row."""
+from nandlab.present.units import estimate_text, number, percent
 
 CANDIDATES = "Candidates"
 """Heading of the sentences on the candidates."""
 
-_NEAR = 0.02
-"""Values that differ by less are called alike."""
+CUTS = "What a power cut takes"
+"""Heading of the sentences on power cuts."""
 
-
-def years(value: float) -> str:
-    """Years; days below one, as more digits would say nothing."""
-    if value < 1:
-        return f"{number(value * 365.25)} days"
-    return "over 1,000 years" if value > 1000 else f"{number(value)} years"
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """A row of the table."""
-
-    metric: str
-    title: str
-    show: Callable[[float], str]
-    best: Callable[..., float] = min
-    headline: str = ""
-    """How the headline names it; empty if it is left out there."""
-    unit: str = ""
-    """Unit of its figure; empty if it has none."""
-
-
-_TIME, _BYTES = partial(estimate_text, unit="ns"), partial(estimate_text, unit="bytes")
-_RATE = partial(estimate_text, unit="KiB/s")
-
-CRITERIA = (
-    Criterion("throughput_kib_per_s", "throughput", _RATE, max, "throughput", "KiB/s"),
-    Criterion("call_p99_ns", "99 % of calls within", _TIME, min, "tail latency", "ns"),
-    Criterion("write_p99_ns", "99 % of writes within", _TIME),
-    Criterion("sync_p99_ns", "99 % of syncs within", _TIME),
-    Criterion("call_max_ns", "longest call", _TIME),
-    Criterion("mount_ns", "mount", _TIME, min, "mounting"),
-    Criterion("mount_after_cut_ns", "mount after a power cut", _TIME, unit="ns"),
-    Criterion("memory_bytes", "RAM of its structures", _BYTES, min, "memory"),
-    Criterion("device_ram_bytes", "RAM in the card", _BYTES),
-    Criterion("dirty_bytes_max", "dirty pages in RAM", _BYTES),
-    Criterion("waf", "write amplification", number, unit="ratio"),
-    Criterion("lifetime_host_bytes", "life, bytes written", large_size, max, "wear"),
-    Criterion("lifetime_years", "life, this work for ever", years, max),
-)
-"""The rows in their order; those without a value for any candidate are left out."""
+_NAMED_MAX = 6
+"""Candidates that are named where some were not run."""
 
 
 def is_comparison(run: RunFrame) -> bool:
@@ -75,10 +43,11 @@ def is_comparison(run: RunFrame) -> bool:
 
 
 def side_by_side(run: RunFrame) -> Presented:
-    """What the report of a comparison shows; no table if some candidates were not run."""
-    found = [] if run.interrupted else candidates(run)
+    """What the report of a comparison shows; of an interrupted one, the finished candidates."""
+    found, asked = candidates(run), of_study(run.study)
     charts = [_chart(one, found) for one in CRITERIA if one.unit and _has(one, found)]
     remarks = {
+        CUTS: tuple(cut_sentence(one) for one in found if "cut_loss_s" in one.values),
         CANDIDATES: tuple(sentence(one) for one in found),
         "What is safe from a power cut": tuple(
             f"{one.label}: {one.safe}." for one in found if one.safe
@@ -86,16 +55,32 @@ def side_by_side(run: RunFrame) -> Presented:
         "Notes": tuple(notes(found, run)),
     }
     told = tuple((title, sentences) for title, sentences in remarks.items() if sentences)
-    answer = headline(found) if found else "Interrupted: some candidates were not run."
-    tables = [table(found)] if found else []
-    return unclaimed(run, answer, tables, charts, tuple(conditions(run.study)), told)
+    answer = partial_words(run) if run.interrupted else headline(found, asked)
+    tables = [table(found, asked, is_partial=run.interrupted)] if found else []
+    shown = unclaimed(run, answer, tables, charts, tuple(conditions(run)), told)
+    # The first screen is for the verdict and its table: all figures are folded.
+    report = replace(shown.report, first_figure=None)
+    return replace(shown, report=report, open_remarks=frozenset({CUTS}))
 
 
-def table(found: Sequence[Candidate]) -> ShownTable:
-    """A row for each criterion, a column for each candidate."""
+def partial_words(run: RunFrame) -> str:
+    """What an interrupted comparison has: nothing is judged of candidates that were not run."""
+    left, count = unfinished(run), len(planned(run))
+    told = f"Interrupted: {count - len(left)} of {count} candidates finished; none is judged."
+    return f"{told} Not finished: {joined(left)}." if len(left) <= _NAMED_MAX else told
+
+
+def table(
+    found: Sequence[Candidate], asked: Sequence[Question] = (), *, is_partial: bool = False
+) -> ShownTable:
+    """A row for each criterion, those that are asked for first; a column for each candidate."""
+    wanted = [metric for question in asked for metric in question.metrics]
+    places = {metric: place for place, metric in reversed(list(enumerate(wanted)))}
+    ordered = sorted(CRITERIA, key=lambda one: places.get(one.metric, len(wanted)))
     rows = []
-    for criterion in (one for one in CRITERIA if _has(one, found)):
-        best = winners(criterion, found)
+    for criterion in (one for one in ordered if _has(one, found)):
+        # The best of the finished ones may not be the best of all.
+        best = [] if is_partial else winners(criterion, found)
         values = [(one, one.values.get(criterion.metric)) for one in found]
         shown = [(one, "-" if value is None else criterion.show(value)) for one, value in values]
         rows.append((criterion.title, *(f"{t} {BEST}" if c in best else t for c, t in shown)))
@@ -103,7 +88,18 @@ def table(found: Sequence[Candidate]) -> ShownTable:
     rows.append(("safe from a power cut", *safe))
     columns = ("", *(one.label for one in found))
     title = f"Side by side ({BEST} best value of the row, or within 2 % of it)"
+    if is_partial:
+        title = "Side by side, partial: only candidates that finished before the interruption"
     return ShownTable("side-by-side", title, columns, tuple(rows), 1)
+
+
+def cut_sentence(candidate: Candidate) -> str:
+    """What a power cut takes, in seconds of the user's own log."""
+    seconds, found = candidate.values["cut_loss_s"], candidate.values.get("cut_found_s")
+    told = f"{candidate.label}: a power cut may take {log_seconds(seconds)}"
+    if found is None:
+        return f"{told}."
+    return f"{told}; the sampled cuts took {log_seconds(found)}{' at most' if found else ''}."
 
 
 def _chart(criterion: Criterion, found: Sequence[Candidate]) -> Chart:
@@ -122,30 +118,21 @@ def _has(criterion: Criterion, found: Sequence[Candidate]) -> bool:
     return any(criterion.metric in one.values for one in found)
 
 
-def winners(criterion: Criterion, found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates with the best value, and those that are as good; none if all are alike."""
-    key = criterion.metric
-    known = [one for one in found if key in one.values]
-    if len(known) < 2:
-        return []
-    best = criterion.best(one.values[key] for one in known)
-    alike = [one for one in known if abs(one.values[key] - best) <= _NEAR * abs(best)]
-    return [] if len(alike) == len(known) else alike
-
-
-def headline(found: Sequence[Candidate]) -> str:
-    """Which candidate to take, by what counts."""
+def headline(found: Sequence[Candidate], questions: Sequence[Question] = ()) -> str:
+    """Which candidate to take, by what is asked, or by what counts."""
     usable = [one for one in found if not one.is_full]
     if not usable:
         return "No winner: the flash is too small for this work, whichever is taken."
     if len(found) < 2:
         return f"{found[0].label} stands alone: name another one to compare it with."
+    if questions:
+        return answers(questions, usable)
     asked = [one for one in CRITERIA if one.headline]
     told = [(one, best) for one in asked if (best := winners(one, found))]
     if not told:
         return "No single winner: the candidates are alike in everything that was measured."
     common = [one for one in usable if all(one in best for _, best in told)]
-    for factors in ([_by(one, best, found) for one, best in told], [""] * len(told)):
+    for factors in ([times_better(one, best, found) for one, best in told], [""] * len(told)):
         # By how much is left to the table where the sentence would be long.
         text = _answer(common, told, factors)
         if len(text.split()) <= WORDS_MAX:
@@ -168,16 +155,6 @@ def _answer(
         best_for.setdefault(names, []).append(criterion.headline)
     phrases = [f"for {joined(what)} {names}" for names, what in best_for.items()]
     return f"No single winner: {'; '.join(phrases)}."
-
-
-def _by(criterion: Criterion, best: Sequence[Candidate], found: Sequence[Candidate]) -> str:
-    """How many times worse the next candidate is than the winners; empty if hardly."""
-    key = criterion.metric
-    rest = [one.values[key] for one in found if key in one.values and one not in best]
-    low, high = sorted((criterion.best(one.values[key] for one in best), criterion.best(rest)))
-    factor = high / low if low > 0 else 0.0
-    digits = 1 if factor >= 1.95 else 2
-    return f" ({factor:.{digits}f} times better than the next)" if factor >= 1.02 else ""
 
 
 _PARTS = (
@@ -275,7 +252,7 @@ def _cut(candidate: Candidate) -> list[str]:
 
 def notes(found: Sequence[Candidate], run: RunFrame) -> list[str]:
     """What a reader should know beside."""
-    told = []
+    told = [f"{note}." for note in run.beside.get(NOTES, ())]
     free = [one.label for one in found if not one.scheduler]
     if "scheduler" in run.varied and free:
         told.append(

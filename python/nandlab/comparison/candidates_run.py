@@ -6,22 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from nandlab import data
+from nandlab.comparison.beside import FOUND, NOTES, archived
 from nandlab.comparison.cards import cards_of
 from nandlab.comparison.cuts import Cuts, cut_sample
+from nandlab.comparison.losses import MEASURED, found_losses
+from nandlab.comparison.named import Named, find_boards, find_parts, kernel_of, with_kernel, words
+from nandlab.comparison.operations import by_operations
+from nandlab.comparison.questions import POWER_CUTS, in_study, questions
 from nandlab.comparison.request import (
     Candidates,
-    Named,
     WorkloadFile,
-    find_board,
-    find_part,
-    kernel_of,
+    mount_options,
     names,
     on_block_device,
     read_workload,
 )
-from nandlab.comparison.study import DEFAULT_BOARD, Host, study_of, write_study
+from nandlab.comparison.study import DEFAULT_BOARD, WORKLOAD_COPY, Host, study_of, write_study
 from nandlab.engine import Progress, describe_study
 from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame
@@ -44,6 +47,8 @@ class Asked:
     blocks: int | None = None
     board: str | None = None
     kernel: str | None = None
+    options: Sequence[str] = ()
+    question: str | None = None
     crash: bool = False
     out: Path | None = None
     jobs: int | None = None
@@ -62,8 +67,10 @@ class Asked:
             "--kernel": self.kernel,
         }
         given = ([key, str(value)] for key, value in options.items() if value is not None)
-        words = ["nandlab", "compare", *(word for pair in given for word in pair)]
-        return shlex.join([*words, "--crash"] if self.crash else words)
+        told = ["nandlab", "compare", *(word for pair in given for word in pair)]
+        told += [word for options in self.options for word in ("--option", options)]
+        told += [] if self.question is None else ["--question", self.question]
+        return shlex.join([*told, "--crash"] if self.crash else told)
 
 
 @dataclass(frozen=True)
@@ -99,33 +106,40 @@ def run(asked: Asked, progress: Progress | None = None) -> FinishedComparison:
             raise NandlabError(f"{option} {value}: must be at least 1")
     if asked.out is not None:
         check_target(asked.out)
-    part = find_part(asked.part)
+    parts = find_parts(asked.part)
     host = _host(asked, workload)
-    study = study_of(candidates, workload, part, asked.blocks, host)
-    cards = cards_of(candidates.layers if candidates.file_systems else (), part, asked.blocks)
+    question = in_study(questions(asked.question))
+    study = study_of(candidates, workload, parts, asked.blocks, host, question)
+    cards = cards_of(candidates.layers if candidates.file_systems else (), parts, asked.blocks)
     if cards and workload.flash:
         raise NandlabError(
             f"{workload.shown}: [flash] is a history of the chip, and cards come as they are "
             "delivered: leave out [flash] or --ftl"
         )
+    own = (*parts, *host.boards)
     with tempfile.TemporaryDirectory(prefix="nandlab-compare-") as folder:
-        path = write_study(study, cards, workload, (part, host.board), Path(folder))
+        path = write_study(study, cards, workload, own, Path(folder))
         try:
-            return _run(asked, candidates, workload, path, progress)
+            return _run(asked, candidates, workload, own, path, progress)
         except NandlabError as error:
-            message = _as_the_user_knows_it(str(error), path, workload, (part, host.board))
+            message = _as_the_user_knows_it(str(error), path, workload, own)
             raise NandlabError(message) from None
 
 
 def _host(asked: Asked, workload: WorkloadFile) -> Host:
-    """Board and kernel: of the options, else of the workload file, else the usual ones."""
+    """Boards and kernels: of the options, else of the workload file, else the usual ones."""
     if asked.board is not None:
-        board = find_board("--board", asked.board, Path())
+        boards = find_boards("--board", asked.board, Path())
     else:
         given = str(workload.host.get("board", DEFAULT_BOARD))
-        board = find_board(f"{workload.shown}: board", given, Path(workload.shown).parent)
-    kernel = asked.kernel or workload.host.get("kernel") or kernel_of(board)
-    return Host(board, str(kernel))
+        boards = find_boards(f"{workload.shown}: board", given, Path(workload.shown).parent)
+    kernels = [] if asked.kernel is None else words("--kernel", asked.kernel)
+    if len(kernels) > 1:
+        return Host(tuple(with_kernel(board, one) for board in boards for one in kernels), None)
+    kernel = kernels[0] if kernels else workload.host.get("kernel")
+    if kernel is None and len(boards) == 1:
+        kernel = kernel_of(boards[0])
+    return Host(boards, None if kernel is None else str(kernel))
 
 
 def _candidates(asked: Asked) -> Candidates:
@@ -138,10 +152,19 @@ def _candidates(asked: Asked) -> Candidates:
             "--scheduler: translation layers alone are compared on block requests, without what is "
             "above them; name file systems with --fs, or leave out --scheduler"
         )
+    if asked.file_systems is None:
+        of_hosts = {"--board": asked.board, "--kernel": asked.kernel, "--option": asked.options}
+        for option in (option for option, value in of_hosts.items() if value):
+            raise NandlabError(
+                f"{option}: translation layers alone are compared on block requests, without a "
+                f"host; name file systems with --fs, or leave out {option}"
+            )
+    file_systems = _names("--fs", asked.file_systems, "file-systems", "file system")
     candidates = Candidates(
-        file_systems=_names("--fs", asked.file_systems, "file-systems", "file system"),
+        file_systems=file_systems,
         layers=_names("--ftl", asked.layers, "ftls", "translation layer"),
         schedulers=_names("--scheduler", asked.schedulers, "schedulers", "scheduler"),
+        options=mount_options(asked.options, file_systems),
     )
     if candidates.file_systems and candidates.layers and not candidates.on_cards:
         raise NandlabError(
@@ -159,9 +182,17 @@ def _run(
     asked: Asked,
     candidates: Candidates,
     workload: WorkloadFile,
+    own: Sequence[Named],
     path: Path,
     progress: Progress | None,
 ) -> FinishedComparison:
+    cuts: tuple[Cuts, ...] = ()
+    beside: dict[str, Any] = {"files": archived(path.parent, _kinds(workload, own, path))}
+    if workload.file is not None and workload.kind == "script":
+        if asked.crash:
+            cuts = _cuts(candidates, workload, workload.file, path, progress)
+        if asked.crash or any(one.word == POWER_CUTS for one in questions(asked.question)):
+            beside |= _losses(workload, workload.file, path, progress)
     request = RunRequest(
         study=str(path),
         path=str(path),
@@ -170,17 +201,64 @@ def _run(
         as_given=asked.command,
         # They are kept beside the study, which names them.
         keeps_inputs=False,
+        beside=beside,
     )
-    cuts: tuple[Cuts, ...] = ()
-    if asked.crash and workload.file is not None:
-        cuts = _cuts(candidates, workload, workload.file, path, progress)
+    counted = by_operations(workload, progress)
     if asked.out is None:
-        found = frame_of(request, progress)
+        found = frame_of(request, counted)
         folder = _kept(found, request.command) if found.interrupted else None
         return FinishedComparison(found, present(found), folder, cuts)
-    finished = run_study(request, progress)
+    finished = run_study(request, counted)
     _keep_study(finished.folder, path)
     return FinishedComparison(finished.run, finished.shown, finished.folder, cuts)
+
+
+def _kinds(workload: WorkloadFile, own: Sequence[Named], path: Path) -> dict[str, str]:
+    """What each file beside the study is: files of the user's own, and what was made of them."""
+    kinds = {file.name: "card" for file in path.parent.iterdir() if file.is_file()}
+    kinds |= {WORKLOAD_COPY: "workload", path.name: "study"}
+    if workload.file is not None:
+        kinds[workload.file.name] = workload.kind
+    for named in own:
+        if named.name in kinds:
+            kinds[named.name] = named.name.partition("-")[0]
+    return dict(sorted(kinds.items()))
+
+
+def _losses(
+    workload: WorkloadFile,
+    script: Path,
+    path: Path,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """Seconds that sampled cuts took, by file system and kernel, with default mount options."""
+    study = describe_study(path, [], None, quick=False)
+    part, board = (_beside(path, str(one)) for one in (study["part"], study["host"]["board"]))
+    found: dict[str, dict[str, float]] = {}
+    notes: list[str] = []
+    for stack in study["stacks"]:
+        name, kernel = str(stack["file_system"]), str(stack["kernel"])
+        if name not in MEASURED or kernel in found.get(name, {}):
+            continue
+        profile, seed = stack["profile"], workload.seed
+        asked = {"fs": name, "profile": profile, "part": part, "board": board, "seed": seed}
+        try:
+            losses = found_losses(script, asked, progress)
+        except NandlabError as error:
+            notes.append(f"{name} of kernel {kernel}: cuts were not measured: {error}")
+            continue
+        if losses.note:
+            # What cannot be read is no loss that could be told in seconds.
+            notes.append(f"{name} of kernel {kernel}: cuts were not measured: {losses.note}")
+            continue
+        found.setdefault(name, {})[kernel] = losses.loss_s
+    return {FOUND: found, NOTES: notes}
+
+
+def _beside(path: Path, name: str) -> str:
+    """A file beside the study, or a name of a catalogue."""
+    file = path.parent / name
+    return str(file) if file.is_file() else name
 
 
 def _cuts(
@@ -190,13 +268,14 @@ def _cuts(
     path: Path,
     progress: Progress | None,
 ) -> tuple[Cuts, ...]:
-    """Cuts the power under the same kernel and on the same part as the comparison."""
+    """Cuts the power under the same kernels and on the first part of the comparison."""
     study = describe_study(path, [], None, quick=False)
-    profiles = {str(stack["file_system"]): str(stack["profile"]) for stack in study["stacks"]}
-    file_systems = {name: profiles[name] for name in candidates.file_systems}
-    part = path.parent / str(study["part"])
-    named = str(part) if part.is_file() else str(study["part"])
-    return cut_sample(file_systems, script, named, workload.seed, progress)
+    profiles = dict.fromkeys(
+        (str(stack["file_system"]), str(stack["profile"])) for stack in study["stacks"]
+    )
+    return cut_sample(
+        tuple(profiles), script, _beside(path, str(study["part"])), workload.seed, progress
+    )
 
 
 def _kept(found: RunFrame, command: str) -> Path | None:

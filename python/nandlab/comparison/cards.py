@@ -1,10 +1,11 @@
 """Cards that a comparison puts under file systems: a die of the part behind a layer."""
 
 import tomllib
+from collections.abc import Sequence
 from typing import Any
 
 from nandlab import engine
-from nandlab.comparison.request import Named
+from nandlab.comparison.named import Named
 from nandlab.errors import NandlabError
 
 _BINARY_TO_DECIMAL = 1_000_000 / 2**20
@@ -18,19 +19,29 @@ _SECTOR_BYTES = 512
 _SIZES = ("blocks", "pages_per_block", "page_data_bytes", "planes")
 
 
-def card_file(layer: str) -> str:
+_ON_PART = "-of-"
+"""Stands between layer and part in the name of a card, where there are several parts."""
+
+
+def card_file(layer: str, part: str = "") -> str:
     """Name of the device file of a card, which is its value on the axis `block_device`, too."""
-    return f"{layer}.toml"
+    return f"{layer}{_ON_PART}{part.removesuffix('.toml')}.toml" if part else f"{layer}.toml"
 
 
 def layer_of(card: str) -> str:
     """The layer in a card, by the name of its device file."""
-    return card.removesuffix(".toml")
+    return card.removesuffix(".toml").partition(_ON_PART)[0]
 
 
-def cards_of(layers: tuple[str, ...], part: Named, blocks: int | None) -> dict[str, dict[str, Any]]:
-    """A device file for each layer, by its name."""
-    return {card_file(layer): _card(layer, part, blocks) for layer in layers}
+def cards_of(
+    layers: Sequence[str], parts: Sequence[Named], blocks: int | None
+) -> dict[str, dict[str, Any]]:
+    """A device file for each layer on each part, by its name."""
+    return {
+        card_file(layer, part.name if len(parts) > 1 else ""): _card(layer, part, blocks)
+        for part in parts
+        for layer in layers
+    }
 
 
 def _card(layer: str, part: Named, blocks: int | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A sample of power cuts in the script of a comparison."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,16 +28,20 @@ class Cuts:
 
 
 def cut_sample(
-    file_systems: Mapping[str, str], script: Path, part: str, seed: int, progress: Progress | None
+    file_systems: Sequence[tuple[str, str]],
+    script: Path,
+    part: str,
+    seed: int,
+    progress: Progress | None,
 ) -> tuple[Cuts, ...]:
     """Cuts the script on each file system that guarantees something, on a piece of the part.
 
-    `file_systems` has the profile of each: the kernel whose code the comparison is about.
+    `file_systems` has names and profiles: the kernels whose code the comparison is about.
     """
     known = {str(row["name"]) for row in engine.listing("guarantees")}
     text = script.read_text(encoding="utf-8")
     found = []
-    for name, profile in file_systems.items():
+    for name, profile in file_systems:
         if name not in known:
             found.append(Cuts(name, 0, 0, 0, "guarantees nothing that a cut could break"))
             continue

@@ -1,6 +1,7 @@
 """What `nandlab compare --fs` or `--ftl` is asked for: candidates, a part, a workload file."""
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,8 @@ class Candidates:
     file_systems: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Mount options by file system, each a candidate; `-` stands for none."""
 
     @property
     def on_chip(self) -> tuple[str, ...]:
@@ -108,52 +111,27 @@ def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Named:
-    """A part or a board: one of a catalogue, or a file that goes into the folder of the study."""
-
-    name: str
-    """In the catalogue, or of the copy beside the study."""
-    file: Path | None = None
-    """The user's file."""
+NO_OPTIONS = "-"
+"""Stands for a mount without options, as in a line of `mount` in a script."""
 
 
-def find_part(given: str) -> Named:
-    """A part's name as its catalogue writes it, or a part file."""
-    return _find("--part", "part", "parts", given, Path())
-
-
-def find_board(option: str, given: str, folder: Path) -> Named:
-    """A board's name as its catalogue writes it, or a board file, relative to a folder."""
-    return _find(option, "board", "boards", given, folder)
-
-
-def kernel_of(board: Named) -> str:
-    """The kernel of a board."""
-    if board.file is None:
-        rows = (row for row in engine.listing("boards") if row["name"] == board.name)
-        return str(next(rows)["kernel"])
-    try:
-        return str(tomllib.loads(board.file.read_text(encoding="utf-8"))["kernel"])
-    except (OSError, ValueError, KeyError) as error:
-        raise NandlabError(
-            f"{board.file}: `kernel` cannot be read ({error}); docs/own-board.md shows a board file"
-        ) from None
-
-
-def _find(option: str, what: str, listing: str, given: str, folder: Path) -> Named:
-    known = {str(row["name"]).lower(): str(row["name"]) for row in engine.listing(listing)}
-    if given.lower() in known:
-        return Named(known[given.lower()])
-    file = folder / given
-    if file.is_file():
-        # A name of its own: the workload's script may be called the same.
-        return Named(f"{what}-{file.name}", file)
-    if file.suffix == ".toml" or len(file.parts) > 1:
-        raise NandlabError(f"{option}: there is no {what} file {file}")
-    raise NandlabError(
-        f"{option}: {unknown(what, given.lower(), known.values())}, or name a {what} file"
-    )
+def mount_options(given: Sequence[str], file_systems: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Mount options by file system, from words such as `ubifs:compr=zlib`."""
+    found: dict[str, list[str]] = {}
+    for word in given:
+        name, colon, options = word.partition(":")
+        if not colon or not options:
+            raise NandlabError(
+                f"--option {word}: write FILE-SYSTEM:OPTIONS, such as ubifs:compr=zlib, "
+                f"or {name or 'ubifs'}:{NO_OPTIONS} for none"
+            )
+        if name.lower() not in file_systems:
+            raise NandlabError(f"--option {word}: {unknown('candidate', name, file_systems)}")
+        of_name = found.setdefault(name.lower(), [])
+        if options in of_name:
+            raise NandlabError(f"--option {word}: it is there twice")
+        of_name.append(options)
+    return {name: tuple(options) for name, options in found.items()}
 
 
 def read_workload(path: Path) -> WorkloadFile:

@@ -85,6 +85,7 @@ def write_results(folder: Path, run: RunFrame, command: str, *, keeps_inputs: bo
         "study": run.study,
         "notes": list(run.notes),
         "inputs": _keep_inputs(folder, run.inputs) if keeps_inputs else [],
+        **({"comparison": run.beside} if run.beside else {}),
     }
     (folder / MANIFEST).write_text(f"{json_text(manifest)}\n", encoding="utf-8")
 
@@ -169,6 +170,7 @@ def read(run: Path) -> RunFrame:
         reference=read_reference(reference) if reference.is_file() else None,
         folder=run / STUDY_COPY if (run / STUDY_COPY).is_dir() else None,
         tables=dict(zip(manifest.get("tables", ()), tables, strict=True)),
+        beside=manifest.get("comparison") or {},
     )
 
 

@@ -45,6 +45,8 @@ class RunFrame:
     """Rows and tables as the digest was taken over them, by name; none of a run that was read."""
     inputs: tuple[Mapping[str, str], ...] = ()
     """Files of the user's own that the study names: what each is, its name there, and its path."""
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """What else is known of a comparison: its power cuts and its workload."""
 
     @classmethod
     def from_answer(cls, answer: Mapping[str, Any], study_path: Path | None = None) -> "RunFrame":

@@ -8,12 +8,10 @@ from typing import Any
 from nandlab import engine
 from nandlab.comparison.candidates import named
 from nandlab.comparison.conditions import conditions as conditions_of
+from nandlab.comparison.named import find_board, find_part, kernel_of
 from nandlab.comparison.request import (
     Candidates,
     WorkloadFile,
-    find_board,
-    find_part,
-    kernel_of,
     names,
     on_block_device,
 )
@@ -49,9 +47,11 @@ def lives_of_file_systems(
     given_board = board or str(workload.host.get("board", DEFAULT_BOARD))
     folder = Path() if board else Path(workload.shown).parent
     host_board = find_board("--board", given_board, folder)
-    host = Host(host_board, str(kernel or workload.host.get("kernel") or kernel_of(host_board)))
+    known = kernel or workload.host.get("kernel") or kernel_of(host_board)
+    host = Host((host_board,), str(known))
     chip = find_part(part)
-    study = study_of(Candidates(file_systems=found), workload, chip, blocks, host)
+    question = f"Does it last {years:g} years?"
+    study = study_of(Candidates(file_systems=found), workload, (chip,), blocks, host, question)
     # The test of `compare` as well, so that both give the same estimate.
     study["axes"]["test"] = ["lifecycle", "life"]
     with tempfile.TemporaryDirectory(prefix="nandlab-life-") as place:
@@ -68,7 +68,7 @@ def lives_of_file_systems(
             for name in found
         ]
     told = [
-        *conditions_of(run.study),
+        *conditions_of(run),
         ("age of data", f"0 to {years:g} years"),
         ("temperature", "the rated one; others are not modelled"),
     ]

@@ -57,11 +57,14 @@ class Presented:
     discussion: str = ""
     remarks: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Sentences under headings of their own."""
+    open_remarks: frozenset[str] | None = None
+    """Headings whose sentences are not folded; all if it is None."""
 
     def print(self) -> None:
-        """Prints the first tables and the claims in the terminal, the headline last."""
+        """Prints conditions, first tables and claims in the terminal, the headline last."""
         from nandlab.terminal.output import print_text
 
+        print_text(f"Conditions: {in_words(self.conditions)}")
         wanted = self.report.first_tables
         for one in self.tables:
             if wanted is None or one.identifier in wanted:
@@ -208,6 +211,19 @@ def unclaimed(
     report = ReportSpec(first_figure=charts[0].identifier if charts else None)
     shown = (headline, conditions, tuple(tables), tuple(charts))
     return Presented(run, evaluate(run, none), none, report, *shown, remarks=remarks)
+
+
+def in_words(told: Sequence[tuple[str, str]]) -> str:
+    """Conditions in one line."""
+    return "; ".join(f"{name} {value}" for name, value in told)
+
+
+def conditions_of(run: RunFrame) -> tuple[tuple[str, str], ...]:
+    """The conditions of any run: those of a comparison say more of its candidates."""
+    from nandlab.comparison.answer import is_comparison
+    from nandlab.comparison.conditions import conditions as of_comparison
+
+    return tuple(of_comparison(run)) if is_comparison(run) else conditions(run)
 
 
 def conditions(run: RunFrame) -> tuple[tuple[str, str], ...]:

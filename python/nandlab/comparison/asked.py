@@ -1,0 +1,58 @@
+"""The answer to what a comparison was asked, question by question."""
+
+from collections.abc import Sequence
+
+from nandlab.comparison.candidates import Candidate
+from nandlab.comparison.criteria import CRITERIA, Criterion, times_better, winners
+from nandlab.comparison.questions import Question
+from nandlab.present.headline import joined
+
+_NAMED_MAX = 3
+"""Candidates that an answer names one by one."""
+
+
+def answers(questions: Sequence[Question], usable: Sequence[Candidate]) -> str:
+    """One candidate to take if it answers all questions, else the answer of each."""
+    decided = [(one, *_decided(one, usable)) for one in questions]
+    first = [best[0].label if len(best) == 1 else "" for _, _, best in decided]
+    told = [_told(*one, usable) for one in decided]
+    if first[0] and len(set(first)) == 1:
+        return f"Take {first[0]}. {' '.join(told)}"
+    return " ".join(told)
+
+
+def _decided(
+    question: Question, usable: Sequence[Candidate]
+) -> tuple[Criterion | None, list[Candidate]]:
+    """The first measurement that tells candidates apart, and the best by it."""
+    known = [
+        criterion
+        for metric in question.metrics
+        for criterion in CRITERIA
+        if criterion.metric == metric and any(metric in one.values for one in usable)
+    ]
+    for criterion in known:
+        if best := winners(criterion, usable):
+            return criterion, best
+    return (known[0] if known else None), []
+
+
+def _told(
+    question: Question,
+    criterion: Criterion | None,
+    best: Sequence[Candidate],
+    usable: Sequence[Candidate],
+) -> str:
+    if criterion is None:
+        return f"{question.title}: nothing was measured that answers it."
+    values = [one.values[criterion.metric] for one in usable if criterion.metric in one.values]
+    if not best:
+        return (
+            f"{question.title}: all are alike, {criterion.told.format(criterion.show(values[0]))}."
+        )
+    names = joined([one.label for one in best])
+    if len(best) > _NAMED_MAX:
+        names = f"{len(best)} of {len(usable)} candidates"
+    value = criterion.show(criterion.best(one.values[criterion.metric] for one in best))
+    by = times_better(criterion, best, usable)
+    return f"{question.title}: {names}, {criterion.told.format(value)}{by}."
