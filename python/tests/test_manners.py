@@ -77,6 +77,7 @@ CALLS = {
     ("index",): "index {runs}",
     ("search",): "search {space} --objective waf --runs 2 --jobs 1 --out {folder}/search",
     ("replay",): "replay {trace} --ftl page",
+    ("check",): "check greedy --sequences 3",
     ("life",): "life {trace} --ftl page --blocks 2048 --rate 1GiB/day",
     ("fio",): "fio {fio} --device nvme-ssd",
     ("mqsim",): "mqsim {mqsim_device} {mqsim_workload}",

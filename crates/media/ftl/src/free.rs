@@ -86,7 +86,9 @@ mod tests {
         pool.age(|block| if block == 2 { 60 } else { 50 });
         assert_eq!([(); 3].map(|()| pool.pop()), [Some(4), Some(9), Some(2)]);
         let mut queue = FreePool::new(false);
-        [4, 2].into_iter().for_each(|block| queue.push(block, 0));
+        for block in [4, 2] {
+            queue.push(block, 0);
+        }
         queue.age(|block| block);
         assert_eq!(queue.blocks(), [4, 2]);
     }

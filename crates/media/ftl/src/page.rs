@@ -610,7 +610,7 @@ impl Ftl for PageMap {
 #[cfg(test)]
 mod tests {
     use super::{ENTRY, HOST, PageMap};
-    use crate::cleaning::NAMES;
+    use crate::cleaning::POLICIES;
     use crate::tests::panics_with;
     use crate::{Flash, Ftl, Settings, Value, VirtualPage};
     use nand::random::Stream;

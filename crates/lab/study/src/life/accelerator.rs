@@ -200,7 +200,7 @@ impl Accelerator {
             let widening = u64::from(spread(|(_, erases)| *erases)).max(1);
             windows = windows.min(u64::from((threshold / WIDENING).max(1)) / widening);
         }
-        let aged = |windows: u64| rates.iter().map(move |rate| (rate * windows >> 10) as u32);
+        let aged = |windows: u64| rates.iter().map(move |rate| ((rate * windows) >> 10) as u32);
         let (first_now, _) = self.most(cycles.iter().copied());
         while windows > 0 {
             let (first, one_percent) =

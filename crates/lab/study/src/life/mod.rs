@@ -296,9 +296,9 @@ fn most_reads(requests: &Requests, part: &Part, passes: f64) -> u32 {
             let piece = end.min(block_end) - at;
             let of = blocks.entry(at / block_bytes).or_default();
             if is_write {
-                of.1 = true
+                of.1 = true;
             } else {
-                of.0 += piece.div_ceil(page_bytes)
+                of.0 += piece.div_ceil(page_bytes);
             }
             at += piece;
         }

@@ -58,6 +58,7 @@ pub(super) struct UbiPlan<'a> {
     pub(super) address: AddressRule,
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "the shape that `map_err` calls")]
 fn failed(reason: impl ToString) -> StudyError {
     StudyError::Study { place: "ubi".into(), reason: reason.to_string() }
 }
