@@ -279,3 +279,29 @@ def test_a_class_of_an_installed_package_is_found_by_its_entry_point(
     assert [one["name"] for one in manifest["inputs"]] == ["fewest"]
     with pytest.raises(NandlabError, match="bad: own_policies:Nothing cannot be loaded"):
         nl.check("bad")
+
+
+def test_a_cell_depends_on_the_source_of_its_policy(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "own.toml").write_text(study("my_greedy.py:MyGreedy"), encoding="utf-8")
+
+    def taken() -> bool:
+        assert main(["run", "own.toml", "--out", "out", "--cells", "kept"]) == 0
+        told = capsys.readouterr()
+        return "1 of 1 cells were finished before" in " ".join((told.out + told.err).split())
+
+    assert not taken()
+    assert taken()
+    source = here / "my_greedy.py"
+    source.write_text(
+        source.read_text(encoding="utf-8") + "\n# Another source.\n", encoding="utf-8"
+    )
+    assert not taken(), "another source may give another result"
+
+
+def test_a_policy_travels_to_workers(here: Path) -> None:
+    pytest.importorskip("distributed")
+    (here / "own.toml").write_text(study("my_greedy.py:MyGreedy"), encoding="utf-8")
+    whole = nl.run("own.toml", out=here / "one").digest
+    assert nl.run("own.toml", out=here / "two", cluster="local:1").digest == whole
