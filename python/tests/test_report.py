@@ -152,3 +152,18 @@ def test_both_ends_of_an_interval_have_the_same_decimals(
     ends: tuple[float, float], shown: str
 ) -> None:
     assert interval_text(*ends, "ratio") == shown
+
+
+def test_a_study_without_a_number_of_warm_up_writes_has_a_page(tmp_path: Path) -> None:
+    import nandlab as nl
+
+    study = tmp_path / "plain.toml"
+    study.write_text(
+        'name = "plain"\ntitle = "Plain"\nquestion = "How much?"\npart = "generic-mlc-2x"\n'
+        'blocks = 16\nseed = 1\nrepeats = 1\n[workload]\nkind = "uniform"\nmeasured_writes = 1\n'
+        '[axes]\nftl = ["page"]\nspare_percent = [28]\npages_per_block = [64]\n',
+        encoding="utf-8",
+    )
+    nl.run(study, out=tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "written over as often as by default" in page

@@ -257,7 +257,10 @@ def conditions(run: RunFrame) -> tuple[tuple[str, str], ...]:
 def _start(workload: Mapping[str, Any]) -> str:
     """What was done to a translation layer's device before anything is counted."""
     if workload.get("kind") == "uniform":
-        return f"filled, then written {workload['warm_up_writes']} times over"
+        # A study that does not say how often leaves it to the engine.
+        times = workload.get("warm_up_writes")
+        often = "as often as by default" if times is None else f"{times} times"
+        return f"filled, then written over {often}"
     return str(workload.get("preconditioning") or "") if workload.get("kind") == "trace" else ""
 
 
