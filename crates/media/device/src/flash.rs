@@ -739,8 +739,9 @@ impl FlashDevice {
             "the wait for cleaning is part of the command's time"
         );
         self.places.occupy_first(done.ns);
-        // Cleaning comes first in a command: it delays the commands behind.
-        let own_cleaning_ns = done.cleaning_ns - waited_ns;
+        // Cleaning comes first in a command: it delays the commands behind. A prefetched read has waited on its die
+        // before its turn as well: what the die cleaned then is no part of the time that the read takes.
+        let own_cleaning_ns = (done.cleaning_ns - waited_ns).min(done.ns - start_ns);
         self.cleaning_times.add(start_ns, start_ns + own_cleaning_ns);
         for command in commands {
             self.statistics.count(command);

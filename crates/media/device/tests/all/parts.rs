@@ -203,6 +203,40 @@ fn queued_reads_are_prefetched_whatever_the_layer_maps() {
     assert!(one_by_one - prefetched >= 75_000, "{one_by_one} and {prefetched}");
 }
 
+/// A read that is prefetched waits on its die while the commands in front are served: what the die cleans
+/// then is not in the time that the read itself takes.
+#[test]
+fn a_prefetched_read_has_no_more_cleaning_than_time_of_its_own() {
+    let mut device = parted(&[
+        ("flash.capacity_bytes", "16777216"),
+        ("flash.dies_per_channel", "2"),
+        ("host.prefetches", "true"),
+        ("host.queue_depth", "2"),
+        // Drains of the cache clean beside the commands.
+        ("cache.bytes", "65536"),
+    ]);
+    let steady = Precondition { steady: true, ..Precondition::default() };
+    device.precondition(&steady).expect("prepared");
+    let (mut at, mut stream) = (0, random::Stream::new(1, "prefetched"));
+    for _ in 0..300 {
+        let mut ends = 0;
+        for number in 0..40 {
+            let sector = u64::from(stream.below(4_096)) * 8;
+            let command = match number {
+                0..16 => Command::write(sector, 8),
+                16 => Command::flush(),
+                _ => Command::read(sector, 8),
+            };
+            // The reads come together while the flush drains the cache.
+            at += if number == 17 { 200_000 } else { 0 };
+            let done = device.submit(at, &command).expect("served");
+            assert!(done.start_ns + done.own_cleaning_ns <= done.done_ns, "{command:?}: {done:?}");
+            ends = ends.max(done.done_ns);
+        }
+        at = at.max(ends);
+    }
+}
+
 /// Places of parts are found by shifts: a page of three planes, or of twelve parts, would be found elsewhere.
 #[test]
 fn a_page_that_has_no_power_of_two_of_parts_is_refused() {
