@@ -1,12 +1,12 @@
 """The space of workloads/search/small-chip.toml from its table: searches that run nothing."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars
 import pytest
-from design_space_table import SPACE, read_table
 
 from nandlab.design_space import search as searching
 from nandlab.design_space.evaluate import Evaluated
@@ -16,6 +16,11 @@ from nandlab.design_space.sampler import RandomSampler, Sampler, identity
 from nandlab.design_space.search import Outcome, Question
 from nandlab.design_space.space import Choices, Space, read_space
 from nandlab.frame import RunFrame
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from design_space_table import METRICS as METRICS
+from design_space_table import SPACE, read_table
 
 BOUNDS = ("ram_bytes<=3000", "life_bytes>=32_000_000_000")
 """Without them page mapping with the smallest blocks is best; with them a cached map is."""

@@ -107,6 +107,8 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
     return {
         ("run",): ["run", str(STUDY), "--dry-run"],
         ("replay",): ["replay", str(trace), "--ftl", "page"],
+        ("life",): ["life", str(trace), "--ftl", "page", "--blocks", "64"],
+        ("check",): ["check", "greedy"],
         ("fio",): ["fio", str(job), "--device", "nvme-ssd"],
         ("mqsim",): ["mqsim", *Files(folder).paths],
         ("schedule",): ["schedule", str(table), "--scheduler", "noop"],

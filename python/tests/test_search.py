@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from design_space_table import METRICS, SPACE, read_table
-from planted_space import RUNS, question, searched
+from planted_space import METRICS, RUNS, SPACE, question, read_table, searched
 
 import nandlab as nl
 from nandlab.claims.statistics import Interval

@@ -7,6 +7,8 @@ from nandlab.errors import NandlabError
 
 SEQUENCES = 200
 OPERATIONS = 120
+OPERATIONS_MAX = 100_000
+"""A sequence is held in memory, and is carried out some hundred times when it is made shorter."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,11 @@ def check(
 
     natural_number("--sequences", sequences, bits=32)
     natural_number("--operations", operations, bits=32)
+    if operations > OPERATIONS_MAX:
+        raise NandlabError(
+            f"--operations {operations}: must be at most {OPERATIONS_MAX}; more sequences find "
+            "more than longer ones"
+        )
     natural_number("--seed", seed, least=0, bits=64)
     own = register([policy])
     kind = own[0].kind if own else _built_in_kind(policy)
