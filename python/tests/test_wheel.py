@@ -83,7 +83,9 @@ def _metadata(wheel: Path) -> Message:
 
 def _requirements() -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found = [Requirement(line) for line in project["dependencies"]]
+    # Extras as well: what they bring is imported where it is asked for.
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    found = [Requirement(line) for line in [*project["dependencies"], *extras]]
     return {requirement.name: requirement for requirement in found}
 
 
