@@ -60,6 +60,8 @@ LONG = {
     "replay-waits": Long(
         ("replay",), ("-", "--ftl", "page", "--out", "OUT"), is_silent=True, span_s=0.3
     ),
+    "life": Long(("life",), (str(ROOT / "workloads/compare/data-logger.toml"), "--fs", "ubifs")),
+    "check-policy": Long(("check",), ("page", "--sequences", "10000000")),
     "fio": Long(("fio",), ("long.fio", "--device", "nvme-ssd", "--output", "OUT")),
     "convert": Long(("convert",), ("-", "OUT", "--format", "msr"), feeds=_LINE, ending=".parquet"),
     "mqsim": Long(("mqsim",), ("ssdconfig.xml", "workload.xml")),

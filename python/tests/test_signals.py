@@ -32,6 +32,7 @@ WITHOUT = {
     ("capture",): "boots a machine: test_capture.py and test_vm.py have it",
     ("serve-raw",): "boots a machine: test_raw_chips.py and test_vm.py have it",
     ("serve-crash",): "boots machines: test_serve_crash.py has its interruption",
+    ("search",): "test_search.py has its interruption",
     ("serve",): "works until it is ended: test_serve.py has its signals",
     ("serve-ctl",): "waits for a server: test_serve.py has it",
 }

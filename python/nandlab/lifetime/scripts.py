@@ -61,6 +61,10 @@ def lives_of_file_systems(
             run = frame_of(request, None)
         except NandlabError as error:
             raise NandlabError(str(error).replace(str(path), workload.shown)) from None
+        if run.interrupted:
+            from nandlab.api.interrupted import Interrupted
+
+            raise Interrupted("life: interrupted; no life was followed to its end", None)
         stacks = {str(one["file_system"]): one for one in run.study["stacks"]}
         part_name = str(chip.file) if chip.file is not None else chip.name
         rows = [
