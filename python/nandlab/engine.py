@@ -182,6 +182,7 @@ def life_of_trace(
     trace: str | Path, options: Mapping[str, Any], years: float, bytes_per_day: float | None
 ) -> dict[str, Any]:
     """Wear a translation layer, or UBI, out by a trace that is repeated without end."""
+    register_named(options)
     return call("life_of_trace", trace, options, years, bytes_per_day)
 
 

@@ -212,6 +212,7 @@ def test_a_layer_in_python_runs_in_a_study_and_a_replay(here: Path) -> None:
         ("broken.py:A", "line 1 of broken.py"),
         ("raises.py:A", "division by zero (line 2)"),
         ("columns.py:A", "looks_at has no column `colour`"),
+        ("half.py:A", "the class has no absorb, dispatch; docs/policies.md"),
         ("my_greedy.py", "name the class after the file"),
         ("gredy", "did you mean greedy?"),
     ],
@@ -220,10 +221,16 @@ def test_what_cannot_be_loaded_is_told(
     here: Path, policy: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "broken.py").write_text("class A(:\n", encoding="utf-8")
+    (here / "half.py").write_text(
+        "from nandlab.policy import Scheduler\n"
+        "class A(Scheduler):\n    def insert(self, now_ns, request): pass\n",
+        encoding="utf-8",
+    )
     (here / "raises.py").write_text("x = 1\ny = x / 0\n", encoding="utf-8")
     (here / "columns.py").write_text(
         "from nandlab.policy import CleaningPolicy\n"
-        "class A(CleaningPolicy):\n    looks_at = ('colour',)\n",
+        "class A(CleaningPolicy):\n    looks_at = ('colour',)\n"
+        "    def choose(self, view): pass\n",
         encoding="utf-8",
     )
     assert main(["check", policy]) == 2

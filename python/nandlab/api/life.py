@@ -117,9 +117,11 @@ def life(
     options["logical_bytes"] = options.pop("logical_size")
     from nandlab.lifetime.traces import conditions, life_of_layer
 
-    layers = [one.strip().lower() for one in ftl.split(",")]
+    # A policy of the user's own is a file, whose name has its own case.
+    names = [one.strip() for one in ftl.split(",")]
+    layers = [one if ".py:" in one else one.lower() for one in names]
     rows = [life_of_layer(trace, one, options, years, bytes_per_day) for one in layers]
-    return _answer(str(workload), years, rows, conditions(rows[0]))
+    return _answer(str(workload), years, rows, conditions(rows))
 
 
 def _refuse(given: Mapping[str, object], reason: str) -> None:

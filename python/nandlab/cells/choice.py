@@ -47,8 +47,10 @@ class CellCounts:
     """Cells that were begun once more, as a worker was lost."""
     damaged: int = 0
     """Cells that were found damaged, and run again."""
+    failure: str | None = None
+    """Why cells are not kept any more."""
 
-    def as_data(self) -> dict[str, int]:
+    def as_data(self) -> dict[str, object]:
         """The counts by name."""
         return dict(vars(self))
 
@@ -61,4 +63,6 @@ class CellCounts:
             found.append(f"{self.damaged} of the finished cells were damaged and were run again")
         if self.begun_again:
             found.append(f"{self.begun_again} cells were begun again, as a worker was lost")
+        if self.failure:
+            found.append(self.failure)
         return found

@@ -6,6 +6,7 @@ a task as well, so they too outlive the worker that holds them.
 
 import hashlib
 import json
+import uuid
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,7 +26,6 @@ _BATCH_MAX = 50
 """Cells of a task: a task costs some milliseconds, and so do small cells."""
 _BATCHES = 200
 """Tasks of a small study, so that its last ones do not wait for each other."""
-_LOOK_S = 0.2
 
 
 def carry_out_missing(
@@ -104,11 +104,19 @@ class _Work:
         from distributed.scheduler import KilledWorker
 
         self._refuse_others(client, bundle.identity)
-        client.subscribe_topic(BEGUN, self._count)
-        sent = client.submit(_same, bundle, key=f"nandlab-study-{bundle.digest}")
+        # Of this call alone: another client of the scheduler may run the same study.
+        call = uuid.uuid4().hex
+        topic = f"{BEGUN}-{call}"
+        client.subscribe_topic(topic, self._count)
+        sent = client.submit(_same, bundle, key=f"nandlab-study-{bundle.digest}-{call}")
+        if self._progress is not None and not client.nthreads():
+            self._progress(self._done, sum(self._runs.values()), "waits for workers")
         # Not pure: a later call of the same study must not find results that were given up.
         futures = client.map(
-            lambda batch, bundle: run_batch(bundle, batch), batches, bundle=sent, pure=False
+            lambda batch, bundle: run_batch(bundle, batch, topic),
+            batches,
+            bundle=sent,
+            pure=False,
         )
         try:
             waiting = as_completed(futures, loop=client.loop)
@@ -119,10 +127,15 @@ class _Work:
                     raise NandlabError(
                         f"--cluster: cells ended their workers again and again: {error}"
                     ) from None
+                except Exception as error:
+                    # A worker without the package, a full disk there, a scheduler that is gone.
+                    said = f"{type(error).__name__}: {error}"
+                    raise NandlabError(f"--cluster: cells cannot be carried out: {said}") from None
                 future.release()
                 self._take(done)
         finally:
-            client.cancel([*futures, sent], force=True)
+            client.unsubscribe_topic(topic)
+            client.cancel([*futures, sent])
         begun_again = sum(times - 1 for times in self._begun.values())
         self._store.counts.begun_again = begun_again
 

@@ -51,8 +51,6 @@ class CellFolder:
         self.engine = engine
         self.is_all = False
         self.counts = CellCounts()
-        self.failure: str | None = None
-        """Why cells are not kept any more."""
         self.asked = 0
         """Times that the engine asked for a cell."""
         self.found = 0
@@ -110,7 +108,7 @@ class CellFolder:
     def write(self) -> None:
         """Writes what waits; a disk that takes nothing more takes nothing from the run."""
         self._written_at = time.monotonic()
-        if not self._pending or self.failure is not None:
+        if not self._pending or self.counts.failure is not None:
             return
         content = bytearray(_HEAD)
         offsets = {}
@@ -123,7 +121,9 @@ class CellFolder:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(file, bytes(content))
         except OSError as error:
-            self.failure = f"{self.folder}: {error.strerror}; finished cells are not kept any more"
+            self.counts.failure = (
+                f"{self.folder}: {error.strerror}; finished cells are not kept any more"
+            )
             return
         for key, offset in offsets.items():
             self._places[key] = _Place(file, offset, len(self._pending[key]))

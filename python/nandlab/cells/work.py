@@ -5,6 +5,7 @@ Everything here may run in another process on another machine.
 
 import json
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,25 +52,33 @@ class Done(NamedTuple):
     """Why the worker cannot take part."""
 
 
+class _Study(NamedTuple):
+    """A study that was unpacked."""
+
+    digest: str
+    worker: "CellWorker"
+    keys: list[str]
+    folder: "tempfile.TemporaryDirectory[str]"
+    """Cells read parts again when they are carried out: the files stay as long as the study."""
+
+
 class _Unpacked:
-    """The bundle that was unpacked last; another study takes its place."""
+    """The study that was unpacked last; whoever still works on another one holds it."""
 
     def __init__(self) -> None:
-        self.digest: str | None = None
-        self.worker: CellWorker | None = None
-        self.folder: tempfile.TemporaryDirectory[str] | None = None
-        self.keys: list[str] = []
+        self._last: _Study | None = None
+        # A worker of Dask has a thread for each processor, if it is not told otherwise.
+        self._lock = threading.Lock()
 
-    def of(self, bundle: Bundle) -> "CellWorker":
+    def of(self, bundle: Bundle) -> _Study:
         """The study of a bundle, ready to carry out cells."""
-        if self.worker is None or self.digest != bundle.digest:
-            # Cells read parts again when they are carried out: the files stay as long.
-            folder = tempfile.TemporaryDirectory(prefix="nandlab-cells-")
-            self.worker = self._unpack(bundle, Path(folder.name))
-            self.folder = folder
-            self.digest = bundle.digest
-            self.keys = [cell["key"] for cell in json.loads(self.worker.cells())]
-        return self.worker
+        with self._lock:
+            if self._last is None or self._last.digest != bundle.digest:
+                folder = tempfile.TemporaryDirectory(prefix="nandlab-cells-")
+                worker = self._unpack(bundle, Path(folder.name))
+                keys = [cell["key"] for cell in json.loads(worker.cells())]
+                self._last = _Study(bundle.digest, worker, keys, folder)
+            return self._last
 
     def _unpack(self, bundle: Bundle, folder: Path) -> "CellWorker":
         study = folder / "study.toml"
@@ -92,19 +101,19 @@ class _Unpacked:
 _unpacked = _Unpacked()
 
 
-def run_batch(bundle: Bundle, batch: Batch) -> Done:
+def run_batch(bundle: Bundle, batch: Batch, topic: str) -> Done:
     """Carries out cells one after the other; those before an error count."""
     from distributed import get_worker
 
     own = engine_identity()
     if own != bundle.identity:
         return Done([], refused=f"{get_worker().address} has {own}")
-    get_worker().log_event(BEGUN, [number for number, _ in batch.cells])
-    worker = _unpacked.of(bundle)
+    get_worker().log_event(topic, [number for number, _ in batch.cells])
+    study = _unpacked.of(bundle)
     for number, key in batch.cells:
-        if _unpacked.keys[number] != key:
+        if study.keys[number] != key:
             return Done([], refused=f"{get_worker().address} reads the study otherwise")
-    found, error = worker.run_cells([number for number, _ in batch.cells])
+    found, error = study.worker.run_cells([number for number, _ in batch.cells])
     results = [(key, result) for (_, key), result in zip(batch.cells, found, strict=False)]
     if error is not None:
         return Done(results, failed=(batch.cells[len(found)][0], error))

@@ -123,7 +123,7 @@ def run(
     if finished.run.interrupted:
         print_text(f"\nInterrupted: only the finished runs are in {finished.folder}.")
         print_text(f"`nandlab report {finished.folder}` renders their report.")
-        if choice.folder.is_dir():
+        if choice.folder.is_dir() and not (finished.cells and finished.cells.failure):
             print_text("The same command goes on from there.")
     else:
         print_text(f"\nReport: {finished.folder / 'report.html'}")

@@ -1,6 +1,5 @@
 """What `nandlab compare --fs` or `--ftl` is asked for: candidates, a part, a workload file."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from nandlab import data, engine
 from nandlab.claims.schema import Reader
 from nandlab.errors import NandlabError
 from nandlab.suggest import unknown
+from nandlab.toml_text import read_toml
 
 FILE_SYSTEM_KINDS = ("iozone", "script")
 """Kinds of workload that file systems carry out."""
@@ -136,11 +136,8 @@ def mount_options(given: Sequence[str], file_systems: Sequence[str]) -> dict[str
 
 def read_workload(path: Path) -> WorkloadFile:
     """Reads and checks a workload file; its messages name file, line and key."""
-    text = _text(path)
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise NandlabError(f"{path}: {error}; docs/compare.md shows a whole file") from None
+    examples = f"{data.folder('workloads')}/compare has examples, docs/compare.md a whole file"
+    text, table = read_toml(path, "a workload file", examples)
     place = Reader(path, text)
     place.check_keys(table, _TOP_KEYS, "")
     for name in _TABLES:
@@ -176,19 +173,6 @@ def read_workload(path: Path) -> WorkloadFile:
         flash=table.get("flash", {}),
         host=table.get("host", {}),
     )
-
-
-def _text(path: Path) -> str:
-    if path.is_dir():
-        raise NandlabError(f"{path}: this is a folder; name a workload file inside it")
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise NandlabError(
-            f"{path}: {error.strerror}; {data.folder('workloads')}/compare has examples"
-        ) from None
-    except UnicodeDecodeError:
-        raise NandlabError(f"{path}: this is no text; a workload file is TOML") from None
 
 
 def _file_of(place: Reader, path: Path, workload: dict[str, Any]) -> Path:

@@ -140,11 +140,23 @@ def sizes_after(script: str) -> list[tuple[float, int, dict[str, int]]]:
             continue
         before = dict(sizes)
         _calls(words[0], words[1:], sizes)
-        if words[0] == "unlink":
-            sizes.pop(words[1], None)
+        _change_names(words[0], words[1:], sizes)
         if sizes != before:
             found.append((at_s, number, dict(sizes)))
     return found
+
+
+def _change_names(word: str, rest: list[str], sizes: dict[str, int]) -> None:
+    """Files that the line takes away, or that move with their folder: they are not lost."""
+    if word == "unlink":
+        sizes.pop(rest[0], None)
+    elif word == "unlinkn":
+        for one in range(int(rest[1]), int(rest[2])):
+            sizes.pop(f"{rest[0]}{one:05}", None)
+    elif word == "rename":
+        folder = f"{rest[0]}/"
+        for path in [one for one in sizes if one.startswith(folder)]:
+            sizes[f"{rest[1]}/{path.removeprefix(folder)}"] = sizes.pop(path)
 
 
 def without_sync(line: str) -> tuple[str, str | None]:

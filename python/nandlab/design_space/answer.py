@@ -104,6 +104,7 @@ def data_of(found: Answered, folder: Path) -> dict[str, Any]:
             "study": f"{POINTS}/{taken.taken.point.key}/{STUDY_FILE}",
             "distance": taken.distance,
             "is_decided": taken.is_decided,
+            "has_intervals": taken.has_intervals,
             "ties": [one.number for one in taken.ties],
             "overlapping": [one.number for one in taken.overlapping],
             "uncertain_constraints": list(taken.uncertain),

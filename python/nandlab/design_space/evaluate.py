@@ -1,5 +1,7 @@
 """Evaluates points: each is a study that is run and kept, once."""
 
+import errno
+import os
 import shlex
 import threading
 from collections.abc import Sequence
@@ -17,6 +19,11 @@ from nandlab.study_files import STUDY_FILE
 from nandlab.study_runs import RunRequest, frame_of
 
 _LOOK_S = 0.05
+
+_OF_THE_MACHINE = tuple(
+    os.strerror(one) for one in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENOMEM)
+)
+"""Reasons that say nothing of a point: a later call tries it again."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,9 @@ def _run(point: Point, kept: Points, jobs: int, stopped: threading.Event) -> Non
             request = RunRequest(study=str(path), path=str(path), out=place, jobs=jobs)
             found = frame_of(request)
         except NandlabError as error:
+            # What the plan or a run says of the point holds for ever; a full disk does not.
+            if any(one in str(error) for one in _OF_THE_MACHINE):
+                raise
             if not stopped.is_set():
                 keep_refusal(place, point, reason(error, path))
             return

@@ -39,8 +39,8 @@ class Recommendation:
 
     @property
     def is_decided(self) -> bool:
-        """Whether it is told apart from all others, and keeps the constraints for certain."""
-        return not (self.ties or self.overlapping or self.uncertain)
+        """Whether tests tell it apart from all others, and it keeps the constraints for certain."""
+        return self.has_intervals and not (self.ties or self.overlapping or self.uncertain)
 
 
 @dataclass(frozen=True)

@@ -229,9 +229,9 @@ def _missing(run: "RunFrame", metric: Metric, rows: Sequence[str]) -> str:
 
 
 def _writes_nothing(run: "RunFrame", phase: str) -> bool:
-    return _by_repeat(run, "erases", phase) == [] or all(
-        one == 0 for one in _by_repeat(run, "page_programs", phase)
-    )
+    """Whether the programs were counted, and there were none; not counted is not none."""
+    programs = _by_repeat(run, "page_programs", phase)
+    return bool(programs) and not any(programs)
 
 
 def _by_repeat(run: "RunFrame", row: str, phase: str) -> list[float]:

@@ -18,6 +18,7 @@ from nandlab.design_space.space import CARD, Choices, Space
 from nandlab.errors import NandlabError
 from nandlab.frame.run_directory import MANIFEST
 from nandlab.outputs import check_folder, write_whole
+from nandlab.policy.loading import OF_FILE
 from nandlab.readings.simulation import engine_version
 from nandlab.study_files import STUDY_FILE
 
@@ -141,6 +142,8 @@ class Points:
             return {key: self._replaced(one) for key, one in value.items()}
         if isinstance(value, list):
             return [self._replaced(one) for one in value]
+        if isinstance(value, str) and (matched := OF_FILE.fullmatch(value)):
+            return f"{self._replaced(matched['file'])}:{matched['class']}"
         # A name of a catalogue has neither a folder nor an ending that a file of its name has.
         if isinstance(value, str) and ("/" in value or "." in value):
             for folder in dict.fromkeys((self._space.folder, self._space.path.parent)):
@@ -162,12 +165,19 @@ class Points:
         """The name in the folder of inputs; a copy is made when a file is first named."""
         file = file.resolve()
         if file not in self._inputs:
-            name, number = file.name, 1
+            name, number = self._free_name(file), 1
             while name in self._inputs.values():
                 number += 1
                 name = f"{file.stem}-{number}{file.suffix}"
             self._keep(file, name)
         return self._inputs[file]
+
+    def _free_name(self, file: Path) -> str:
+        """The file's name; with its digest where an older point names another content so."""
+        there, digest = self.folder / INPUTS / file.name, _digest(file)
+        if not there.is_file() or _digest(there) == digest:
+            return file.name
+        return f"{file.stem}-{digest[:8]}{file.suffix}"
 
     def _keep(self, file: Path, name: str) -> None:
         file = file.resolve()

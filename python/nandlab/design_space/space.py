@@ -13,6 +13,7 @@ from typing import Any
 from nandlab.errors import NandlabError
 from nandlab.study_files import find_study
 from nandlab.suggest import did_you_mean, unknown
+from nandlab.toml_text import read_toml
 
 _TOP_KEYS = ("base", "study", "card", "space", "title")
 _RANGE_KEYS = ("low", "high", "step", "log", "when")
@@ -132,11 +133,7 @@ def shown(value: Any) -> str:
 
 def read_space(path: Path) -> Space:
     """Reads and checks a file; its messages name file, line and key."""
-    text = _text(path)
-    try:
-        plain = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise NandlabError(f"{path}: {error}; docs/search.md shows a whole file") from None
+    text, plain = read_toml(path, "a file of a space", "docs/search.md shows a whole file")
     reader = _Reader(path, text)
     for key in plain:
         if key not in _TOP_KEYS:
@@ -149,17 +146,6 @@ def read_space(path: Path) -> Space:
     axes = reader.axes(plain.get("space"))
     card = reader.card(plain.get("card", {}), axes)
     return Space(path, str(plain.get("title", "")), base, study, folder, axes, card)
-
-
-def _text(path: Path) -> str:
-    if path.is_dir():
-        raise NandlabError(f"{path}: this is a folder; name a file of a space inside it")
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise NandlabError(f"{path}: {error.strerror}; docs/search.md shows a whole file") from None
-    except UnicodeDecodeError:
-        raise NandlabError(f"{path}: this is no text; a space is a TOML file") from None
 
 
 class _Reader:

@@ -31,6 +31,8 @@ def headline(found: Answered) -> str:
         return f"Undecided between {joined(shown)}; {mean}."
     if taken.uncertain:
         return f"Undecided whether #{taken.taken.number} keeps {joined(taken.uncertain)}."
+    if not taken.has_intervals:
+        return f"By single runs, not tested: take {found.label(taken.taken)}."
     return f"Take {found.label(taken.taken)}."
 
 

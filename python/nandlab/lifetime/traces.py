@@ -1,6 +1,6 @@
 """Lives of translation layers and of UBI under a block trace."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,23 @@ def life_of_layer(
     }
 
 
-def conditions(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Under which conditions the lives hold."""
+def conditions(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Under which conditions the lives hold; where layers differ, those of each."""
+    told = [_conditions_of(row) for row in rows]
+    names = [name for name, _ in told[0]]
+    columns = [list(dict.fromkeys(one[place][1] for one in told)) for place in range(len(names))]
+    of_each = [str(row["name"]) for row in rows]
+
+    def joined(place: int) -> str:
+        if len(columns[place]) == 1:
+            return columns[place][0]
+        parts = zip(of_each, (one[place][1] for one in told), strict=True)
+        return ", ".join(f"{value} ({name})" for name, value in parts)
+
+    return [(name, joined(place)) for place, name in enumerate(names)]
+
+
+def _conditions_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = row["details"]
     ages = " to ".join(f"{one['data_age_years']:.3g}" for one in found["ends"])
     return [

@@ -7,6 +7,7 @@ it copies a device, so keep what you know in attributes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from nandlab.policy.views import CleaningView
 
 
-class Policy:
+class Policy(ABC):
     """What policies of all kinds have."""
 
     kind: ClassVar[str]
@@ -33,9 +34,9 @@ class CleaningPolicy(Policy):
     looks_at: ClassVar[tuple[str, ...]] = ("valid_pages",)
     """Columns of the view that `choose` reads: valid_pages, ages, erase_counts."""
 
+    @abstractmethod
     def choose(self, view: CleaningView) -> int:
         """Returns one of `view.blocks`. It is called only if there is one."""
-        raise NotImplementedError
 
 
 class Layer(Policy):
@@ -55,28 +56,28 @@ class Layer(Policy):
     def __init__(self, flash: FlashBlocks, logical_pages: int) -> None:
         """Makes the layer over erased blocks; `rebuild` follows if there is data."""
 
+    @abstractmethod
     def read(self, flash: FlashBlocks, lpn: int) -> bytes | None:
         """Returns the bytes of a page; None if it holds nothing, or if the chip stores no bytes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, flash: FlashBlocks, lpn: int, data: bytes | None) -> None:
         """Writes a page; `data` is None on a chip that stores no bytes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def trim(self, flash: FlashBlocks, lpn: int) -> None:
         """Forgets a page: it reads zeros, or after a power cut zeros or its old data."""
-        raise NotImplementedError
 
     def flush(self, flash: FlashBlocks) -> None:
         """Makes durable what is not: nothing, in a layer that programs before `write` returns."""
 
+    @abstractmethod
     def rebuild(self, flash: FlashBlocks) -> None:
         """Builds all tables anew from `flash.scan()`, as after a power cut."""
-        raise NotImplementedError
 
+    @abstractmethod
     def locate(self, lpn: int) -> tuple[int, int] | None:
         """Returns block and page of the newest copy; None if the page reads zeros."""
-        raise NotImplementedError
 
     def ram_bytes(self) -> int:
         """Bytes of RAM that the tables take in a device; not what Python takes for them."""
@@ -96,17 +97,17 @@ class Scheduler(Policy):
     timer_ns: int | None = None
     """When `timer` is to be called next; None for never."""
 
+    @abstractmethod
     def insert(self, now_ns: int, request: IoRequest) -> None:
         """Takes a request over."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dispatch(self, now_ns: int, force: bool) -> IoRequest | None:
         """Gives the next request, or None to wait; with `force` it gives one while it has any."""
-        raise NotImplementedError
 
+    @abstractmethod
     def absorb(self, now_ns: int, survivor: IoRequest, absorbed: IoRequest) -> None:
         """Forgets `absorbed`, which has become a part of `survivor`."""
-        raise NotImplementedError
 
     def allows_merge(self, bio: IoRequest, request: IoRequest) -> bool:
         """Says whether the bio may become part of the request it touches."""

@@ -7,9 +7,9 @@ found beside the study that names it, else from the current folder, as parts and
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
 import sys
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,10 @@ from nandlab.suggest import did_you_mean
 GROUP = "nandlab.policies"
 """Group of the entry points of installed packages."""
 
-NOWHERE: Mapping[str, str] = {}
-"""No file lies elsewhere than where its name says."""
+_KINDS = {"cleaning": "cleaning policy", "layer": "translation layer", "scheduler": "scheduler"}
 
-_OF_FILE = re.compile(r"(?P<file>[^:\n]+\.py):(?P<class>[^:\n]*)")
+OF_FILE = re.compile(r"(?P<file>[^:\n]+\.py):(?P<class>[^:\n]*)")
+"""A policy in a file: FILE.py:CLASS."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def register_for_study(
         # The engine says what is wrong with the file.
         return []
     given = [part.strip(" []\"'") for one in sets for part in one.partition("=")[2].split(",")]
-    return register([*names_in(values), *given], path.parent, moved or {})
+    return register([*names_in(values), *given], path.parent, moved)
 
 
 def register(
-    names: Iterable[str], folder: Path | None = None, moved: Mapping[str, str] = NOWHERE
+    names: Iterable[str], folder: Path | None = None, moved: Mapping[str, str] | None = None
 ) -> list[OwnPolicy]:
     """Loads the policies among the names and adds them to the tables of the engine.
 
@@ -90,14 +90,19 @@ def register(
     found = []
     installed = None
     for name in dict.fromkeys(names):
-        if matched := _OF_FILE.fullmatch(name):
-            file = moved.get(name, matched["file"])
+        if matched := OF_FILE.fullmatch(name):
+            file = (moved or {}).get(name, matched["file"])
             policy = _of_file(name, file, matched["class"], folder)
         else:
             installed = _entry_points() if installed is None else installed
             if name not in installed:
                 continue
             policy = _of_entry_point(name, installed[name])
+        if missing := sorted(policy.made_of.__abstractmethods__):
+            raise NandlabError(
+                f"{name}: the class has no {', '.join(missing)}; docs/policies.md lists what a "
+                f"{_KINDS[policy.kind]} needs"
+            )
         engine.register_policy(policy.kind, name, policy.made_of, policy.source)
         found.append(policy)
     return found
@@ -130,22 +135,21 @@ def _module(name: str, path: Path) -> Any:
     """The module of a file, read anew: the file may have changed since."""
     # The name of the module has the path in it: two files of the same name are two modules.
     called = "nandlab_policy_" + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
-    spec = importlib.util.spec_from_file_location(called, path)
-    if spec is None or spec.loader is None:
-        raise NandlabError(f"{name}: {path} is no file of Python")
-    module = importlib.util.module_from_spec(spec)
+    module = types.ModuleType(called)
+    module.__file__ = str(path)
     # `copy.deepcopy` and dataclasses look a class up by its module.
     sys.modules[called] = module
     try:
-        spec.loader.exec_module(module)
+        # Not by the import system: it would take compiled code of the second before for this text.
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
     except SyntaxError as error:
         raise NandlabError(f"{name}: line {error.lineno} of {path}: {error.msg}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise NandlabError(f"{name}: {path} cannot be loaded: {_said(error, path)}") from None
     return module
 
 
-def _said(error: Exception, path: Path) -> str:
+def _said(error: BaseException, path: Path) -> str:
     """The exception, and the line of the file that raised it."""
     import traceback
 

@@ -9,16 +9,14 @@
 
 use super::boot::Boot;
 use super::contract::{Context, RawNandRun};
-use super::lifecycle::{Stop, runner_of};
+use super::lifecycle::{Stop, play};
 use crate::StudyError;
 use crate::life::{Accelerator, Next, reached};
 use crate::metric::{Metric, TestRow};
-use fs_api::Errno;
-use mount::{Machine, SharedMount, run_watched};
-use script::{Command, ControlLine, Step};
+use mount::{Machine, run_watched};
 use std::cell::Cell;
 use std::rc::Rc;
-use vfs::{CallKind, Vfs};
+use vfs::CallKind;
 
 /// Passes of the script that are simulated at most.
 const PASSES_MAX: u32 = 64;
@@ -129,32 +127,6 @@ async fn wear(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Worn, S
         first_bytes: reached(life.curve(), limit, |point| point.first),
         one_percent_bytes: reached(life.curve(), limit, |point| point.one_percent),
     })
-}
-
-/// Carries the script out; in a later pass, what is there already is not made again.
-async fn play(
-    machine: &Machine,
-    script: &[Command],
-    vfs: &Rc<Vfs<SharedMount>>,
-    is_again: bool,
-) -> Result<(), Stop> {
-    let runner = runner_of(machine, vfs);
-    for command in script {
-        match &command.step {
-            Step::Control(ControlLine::DropCaches) => vfs.drop_caches().await?,
-            // Phases and logs belong to the harness and mean nothing here.
-            Step::Control(_) => {}
-            step => match runner.step(step).await {
-                Ok(_) => {}
-                Err(error) if is_again && error.error == Errno::Eexist => {}
-                Err(error) if error.error == Errno::Enospc => return Err(Stop::Full),
-                Err(error) => {
-                    return Err(Stop::Failed(format!("line {}: {error}", command.line)));
-                }
-            },
-        }
-    }
-    Ok(())
 }
 
 fn metrics(plan: &RawNandRun, worn: &Worn) -> Vec<Metric> {

@@ -168,7 +168,7 @@ async fn carry_out(
     seed: u64,
 ) -> Result<Mounted, Stop> {
     let Some(options) = &plan.benchmark else {
-        play(machine, &plan.script, &mounted.vfs).await?;
+        play(machine, &plan.script, &mounted.vfs, false).await?;
         return Ok(mounted);
     };
     let request = plan.request(seed);
@@ -181,7 +181,7 @@ async fn carry_out(
 }
 
 /// A process whose clock is that of the machine.
-pub(super) fn runner_of(machine: &Machine, vfs: &Rc<Vfs<SharedMount>>) -> Runner<SharedMount> {
+fn runner_of(machine: &Machine, vfs: &Rc<Vfs<SharedMount>>) -> Runner<SharedMount> {
     let now = machine.now();
     let now_ns = now.seconds * SECOND_NS + i64::from(now.nanoseconds);
     // The runner adds the time since the machine was started: it takes the clock as it stood then.
@@ -190,11 +190,12 @@ pub(super) fn runner_of(machine: &Machine, vfs: &Rc<Vfs<SharedMount>>) -> Runner
         .with_epoch_nanoseconds(started_ns.rem_euclid(SECOND_NS) as u32)
 }
 
-/// Carries the script out.
-async fn play(
+/// Carries the script out; with `is_again` what an earlier pass has made is not made again.
+pub(super) async fn play(
     machine: &Machine,
     script: &[Command],
     vfs: &Rc<Vfs<SharedMount>>,
+    is_again: bool,
 ) -> Result<(), Stop> {
     let runner = runner_of(machine, vfs);
     for command in script {
@@ -204,6 +205,7 @@ async fn play(
             Step::Control(_) => {}
             step => match runner.step(step).await {
                 Ok(_) => {}
+                Err(error) if is_again && error.error == Errno::Eexist => {}
                 Err(error) if error.error == Errno::Enospc => return Err(Stop::Full),
                 Err(error) => return Err(Stop::Failed(format!("line {}: {error}", command.line))),
             },
@@ -247,7 +249,7 @@ mod tests {
             machine.sim.sleep(600_000_000_000).await;
             let script = script::parse("put a 644 1 1 x 1\n").map_err(|error| error.to_string())?;
             let before = machine.now().seconds;
-            let played = play(&machine, &script, &mounted.vfs).await;
+            let played = play(&machine, &script, &mounted.vfs, false).await;
             played.map_err(|stop| match stop {
                 Stop::Full => "full".to_owned(),
                 Stop::Failed(reason) => reason,
