@@ -131,11 +131,30 @@ def test_other_wrong_layers_are_found(here: Path) -> None:
         here, "my_layer.py", "self.place[lpn] = (block, page)", "self.place[lpn] = (block, 0)"
     )
     assert not found.is_clean, "it looks for all pages in the first of the block"
+    found = wrong(
+        here, "my_layer.py", "program(block, page, lpn, data)", "program(block, page, lpn)"
+    )
+    assert "has no bytes" in found.answer["broke"]
+    found = wrong(
+        here, "my_layer.py", "program(block, page, lpn,", "program(block, page, lpn + 999,"
+    )
+    assert "there is no logical page" in found.answer["broke"]
     found = wrong(here, "my_layer.py", "logical_pages // pages_per_block) + 2", "1 // 1) + 1")
     assert not found.is_clean, "it asks for too few blocks"
 
 
 def test_wrong_schedulers_are_found(here: Path) -> None:
+    given = "        return self.waiting.pop(0) if self.waiting else None\n"
+    kept = (
+        f"        self.last = {given.strip().removeprefix('return ')}\n        return self.last\n"
+    )
+    text = (EXAMPLES / "my_noop.py").read_text(encoding="utf-8")
+    assert given in text
+    latter = "        return next(iter(self.waiting[self.waiting.index(request) + 1 :]), None)\n"
+    text = text.replace(given, kept).replace(latter, "        return getattr(self, 'last', None)\n")
+    (here / "last.py").write_text(text, encoding="utf-8")
+    found = nl.check("last.py:MyNoop", sequences=60)
+    assert "which was dispatched" in found.answer["broke"] or "has ended" in found.answer["broke"]
     loses = "self.waiting.pop(0) if self.waiting else None"
     found = wrong(
         here, "my_noop.py", loses, "self.waiting.pop(0) if len(self.waiting) > 1 else None"

@@ -97,22 +97,23 @@ def _row(
     is_bound = bool(values["life_is_bound"])
     even = values.get("lifetime_host_bytes")
 
-    def ends(metric: str, shares: list[float]) -> list[tuple[int, bool]]:
-        low = int(values[metric])
+    def ends(metric: str, flag: str, shares: list[float]) -> list[tuple[int, bool]]:
+        low, is_bound = int(values[metric]), bool(values[flag])
         # A work too small to be worn to the end: a bound, and the estimate for even wear.
         high = max(low, int(even)) if is_bound and even is not None else low
         is_more = is_bound and even is None
         return [(int(high * shares[0]), is_more), (int(low * shares[1]), is_more)]
 
-    life = span(ends("life_first_block_host_bytes", [one / limit for one in cycles]), rate)
+    first, one_percent = "life_first_block_host_bytes", "life_one_percent_host_bytes"
+    life = span(ends(first, "life_is_bound", [one / limit for one in cycles]), rate)
     whole = [1.0, 1.0]
     return {
         "name": name,
         "title": named(name),
         "verdict": verdict(life, years, writes=values["life_simulated_host_bytes"] > 0),
         "life": vars(life),
-        "first_block": vars(span(ends("life_first_block_host_bytes", whole), rate)),
-        "one_percent": vars(span(ends("life_one_percent_host_bytes", whole), rate)),
+        "first_block": vars(span(ends(first, "life_is_bound", whole), rate)),
+        "one_percent": vars(span(ends(one_percent, "life_one_percent_is_bound", whole), rate)),
         "lifetime_host_bytes": None if even is None else int(even),
         "bytes_per_day": rate,
         "cycles_within_ecc": cycles,

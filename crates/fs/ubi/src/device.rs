@@ -106,6 +106,7 @@ impl Ubi {
     /// # Panics
     /// In debug builds if there is not a number for each block.
     pub fn age(&self, erases: &[u32]) {
+        // No move is scheduled here: the next erase asks for one, as in the kernel.
         self.wear.borrow_mut().age(erases);
     }
 

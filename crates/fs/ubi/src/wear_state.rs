@@ -102,17 +102,22 @@ impl WearState {
     /// The tree of free blocks grows anew in the order of keys, so its root may be another block of
     /// the same wear.
     pub(crate) fn age(&mut self, erases: &[u32]) {
-        debug_assert_eq!(erases.len(), self.counters.len(), "a number for each block");
+        assert_eq!(erases.len(), self.counters.len(), "a number for each block");
         let pebs = || (0..erases.len() as u32).map(PebNumber::new);
         let mut free: Vec<PebNumber> = pebs().filter(|peb| self.free.contains(*peb)).collect();
         for (counter, erases) in self.counters.iter_mut().zip(erases) {
+            // Beyond it the kernel takes a header for damaged (`UBI_MAX_ERASECOUNTER`).
             *counter = (*counter + u64::from(*erases)).min(ERASE_COUNTER_MAX);
         }
         let counters = &self.counters;
         let key = |peb: PebNumber| (counters[peb.index()], peb);
+        // The sets are keyed by counters; protected blocks are not, and come to `used` under their
+        // new ones.
         for set in [&mut self.used, &mut self.scrub, &mut self.erroneous] {
             *set = set.iter().map(|(_, peb)| key(*peb)).collect();
         }
+        // The shape of the tree depends on the order of insertions, and the root is what is
+        // allocated: so the order must be fixed.
         free.sort_unstable_by_key(|peb| key(*peb));
         self.free = FreeTree::new(erases.len() as u32);
         for peb in free {

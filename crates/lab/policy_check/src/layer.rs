@@ -16,8 +16,12 @@ use std::fmt;
 /// Bytes of a page: enough to say which write made it.
 const PAGE_BYTES: u32 = 256;
 /// Operations between two looks at all pages.
+/// A look ends a pending cut. Cuts come within two dozen operations of the chip, so most of them
+/// strike between two looks.
 const LOOK_INTERVAL: u32 = 16;
 /// Blocks kept back where blocks go bad.
+/// More than go bad at these rates in a sequence: a check must not fail for a device that is worn
+/// out.
 const RESERVE_BLOCKS: u32 = 12;
 
 const CUT_POINTS: [(CutPoint, &str); 3] = [
@@ -63,7 +67,9 @@ impl Operation {
     fn simpler(&self) -> Vec<Self> {
         match *self {
             Self::Cut { after, point } if after > 0 => {
-                [0, after / 2, after - 1].map(|after| Self::Cut { after, point }).to_vec()
+                let mut sooner = vec![0, after / 2, after - 1];
+                sooner.dedup();
+                sooner.into_iter().map(|after| Self::Cut { after, point }).collect()
             }
             Self::Write(lpn) if lpn > 0 => vec![Self::Write(0)],
             _ => Vec::new(),
@@ -149,6 +155,8 @@ impl Device {
         Self {
             pages_per_block,
             logical_pages: pages_per_block * (3 + draw.below(6)) - draw.below(2),
+            // Half of the devices have no block to spare: a layer that asks for too few must run
+            // out of them here.
             extra_blocks: [0, 0, 1, 4][draw.below(4) as usize],
             has_faults: draw.below(4) == 0,
             seed,
@@ -175,6 +183,7 @@ impl Device {
             (check.entry.blocks_required)(&part.geometry, self.logical_pages, &settings)
                 + self.extra_blocks
                 + reserve;
+        // Some failures in a sequence of a hundred writes, on real parts one in many thousands.
         let probability = if self.has_faults { 0.01 } else { 0.0 };
         let faults = FaultSettings {
             seed: self.seed,
@@ -185,6 +194,8 @@ impl Device {
         let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
         let mut ftl = ftl::build(check.entry, chip, self.logical_pages, &settings)
             .map_err(|error| error.to_string())?;
+        // After the build: what a constructor programs is no operation of the sequence, and its
+        // failure would have no line.
         ftl.flash_mut().chip_mut().set_faults(&faults);
         Ok(ftl)
     }
@@ -365,6 +376,7 @@ fn look(ftl: &mut dyn Ftl, pages: &[Page]) -> Result<(), String> {
 /// # Errors
 /// The data of another page, or of none.
 fn read(ftl: &mut dyn Ftl, lpn: u32) -> Result<Result<u32, FtlError>, String> {
+    // Not zeros: a layer that fills nothing in must not pass for one that reads an erased page.
     let mut bytes = [0xaa; PAGE_BYTES as usize];
     if let Err(error) = ftl.read(lpn, Some(&mut bytes)) {
         return Ok(Err(error));
@@ -386,6 +398,7 @@ fn bytes_of(lpn: u32, version: u32) -> [u8; PAGE_BYTES as usize] {
     let mut bytes = [0; PAGE_BYTES as usize];
     if version > 0 {
         for (word, place) in bytes.chunks_exact_mut(8).zip(0..) {
+            // Each word differs, so a page that is half old and half new is no version at all.
             word[..4].copy_from_slice(&lpn.wrapping_add(place).to_le_bytes());
             word[4..].copy_from_slice(&version.to_le_bytes());
         }

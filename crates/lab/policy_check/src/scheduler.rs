@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 /// Processes that issue requests.
 const PROCESSES: u32 = 5;
 /// Device time of a request, and of each of its sectors.
+/// Between the pauses of arrivals: so queues fill and run empty in each sequence.
 const SERVICE_NS: (u64, u64) = (200_000, 1_000);
 
 /// The queue of a sequence.
@@ -36,6 +37,7 @@ pub fn check_scheduler(
         progress(number, effort.sequences);
         let mut draw = Stream::new(effort.seed.wrapping_add(u64::from(number)), "scheduler check");
         let conditions = Conditions {
+            // A device without a queue, the least that has one, and that of SATA.
             queue_depth: [1, 2, 32][draw.below(3) as usize],
             merging: draw.below(4) > 0,
             order: [Order::ArrivalsFirst, Order::BatchedLast][draw.below(2) as usize],
@@ -130,13 +132,18 @@ fn keeps(entry: &SchedulerEntry, on: Conditions, lines: &[Arrival]) -> Result<u6
     for place in outcome.dispatched.iter().flat_map(|request| &request.arrivals) {
         *times.entry(*place).or_insert(0_u32) += 1;
     }
-    times.extend(outcome.cancelled.iter().map(|place| (*place, 1)));
+    // A request that is given up ends once, too, and is not dispatched beside.
+    for place in &outcome.cancelled {
+        *times.entry(*place).or_insert(0) += 1;
+    }
     for (place, line) in lines.iter().enumerate() {
         let count = times.get(&place).copied().unwrap_or(0);
         if matches!(line.event, Event::Submit(_)) && count != 1 {
             return Err(format!("dispatched {count} times: {}", shown(line)));
         }
     }
+    // A second object in the same process: what goes by addresses of objects, as the order of a set
+    // of requests does, comes out otherwise.
     if outcome_of(entry, on, lines)? != outcome {
         return Err("the same arrivals were dispatched in another order the second time; \
                     draw random numbers from self.random alone, and iterate over no set"

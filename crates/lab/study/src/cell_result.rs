@@ -84,6 +84,8 @@ pub(crate) fn decode(bytes: &[u8], key: &str) -> Result<Measured, DamagedCell> {
     if *version != VERSION || sum != checksum(content, key) {
         return Err(DamagedCell);
     }
+    // Only after the checksum: postcard believes lengths, and a damaged one would ask for any
+    // amount of memory.
     let stored: Stored = postcard::from_bytes(body).map_err(|_| DamagedCell)?;
     let metrics = |stored: Vec<StoredMetric>| -> Result<Vec<Metric>, DamagedCell> {
         stored.into_iter().map(from_store).collect()
@@ -118,6 +120,7 @@ fn from_store(StoredMetric(name, value, unit): StoredMetric) -> Result<Metric, D
 
 fn checksum(content: &[u8], key: &str) -> [u8; CHECKSUM_BYTES] {
     let mut hasher = blake3::Hasher::new();
+    // Keys of cells have one length, so that key and content cannot be parted in two ways.
     hasher.update(key.as_bytes()).update(content);
     let mut sum = [0; CHECKSUM_BYTES];
     hasher.finalize_xof().fill(&mut sum);

@@ -101,6 +101,7 @@ impl CellWorker {
             let reason = format!("the study has {} cells", self.keys.len());
             return Err(StudyError::Study { place: format!("cell {number}"), reason });
         };
+        // No timeline: its file belongs to the machine of the caller, who runs that cell itself.
         let measured = self.work.carry_out(number, None)?;
         Ok(measured.map(|measured| cell_result::encode(&measured, key)))
     }
@@ -114,6 +115,8 @@ pub(crate) fn keys_of(work: &Work, engine: &str) -> Result<Vec<String>, StudyErr
     let mut of_plans = json!(work.study);
     let fields = of_plans.as_object_mut().expect("a study is a table");
     for name in NOT_OF_PLANS {
+        // `shift_remove` keeps the order of the rest, and the text is hashed as it stands; `remove`
+        // would swap in the last one.
         fields.shift_remove(name);
     }
     // Written once: it is the same for ten thousand cells.
@@ -121,6 +124,8 @@ pub(crate) fn keys_of(work: &Work, engine: &str) -> Result<Vec<String>, StudyErr
     let columns = work.study.columns();
     let files = Contents::of(work)?;
     let key = |group: &Vec<usize>| {
+        // The first run stands for the group, so a value put before it on an axis gives the cell
+        // another key: it is run again, never mistaken.
         let run = &work.runs[group[0]];
         let mut hasher = blake3::Hasher::new();
         hasher.update(common.as_bytes());
@@ -169,6 +174,8 @@ impl Contents {
         .collect();
         let own = study.own_files().into_iter().map(|file| {
             let content = content_of(Path::new(&file.path))?;
+            // Whatever is not known to belong to single values counts for all cells: too many keys
+            // cost time, too few give wrong results.
             let is_of_value = on_axes.contains(&file.name) && !of_all.contains(&&file.name);
             Ok((file, content, is_of_value))
         });

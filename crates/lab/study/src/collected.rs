@@ -105,6 +105,8 @@ fn by_run<'k>(
     let mut by_run = vec![None; work.runs.len()];
     for (kept, runs) in groups.iter().zip(&work.groups) {
         let Some(kept) = kept else { continue };
+        // The first in the order of the plan, not of time: the message must not depend on the
+        // number of workers.
         let kept = kept.as_ref().map_err(|error| StudyError::Run {
             run: work.runs[runs[0]].label(),
             reason: error.to_string(),

@@ -18,6 +18,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Time between two calls of the progress function while nothing finishes.
+/// Short beside the 2 s within which Ctrl-C has to show what is finished, long beside the cost of a
+/// call into Python.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Where finished cells are kept, so that they are carried out once.
@@ -149,11 +151,17 @@ fn take_finished(
 ) -> Vec<usize> {
     let mut missing = Vec::new();
     for cell in 0..work.groups.len() {
+        // A store may hold a hundred thousand cells: who asks to stop need not wait for them.
+        if work.is_stopped() {
+            break;
+        }
         // A timeline is written by the run itself.
         let is_run_anyway = cell == 0 && work.study.timeline_file.is_some();
         let key = keys.get(cell).filter(|_| !is_run_anyway);
         let taken = key.and_then(|key| {
             let result = store.take(key)?;
+            // A store is a folder that others write, too: nothing in it is believed without its
+            // checksum.
             let measured = cell_result::decode(&result, key).ok();
             if measured.is_none() {
                 store.refuse(key);
@@ -242,6 +250,8 @@ fn run_all(work: &Work, missing: &[usize], keys: &[String], sender: Sender<Ended
         let timeline_file = work.study.timeline_file.as_deref().filter(|_| cell == 0);
         let outcome = work.carry_out(cell, timeline_file);
         let result = match (keys.get(cell), &outcome) {
+            // By the worker, as bytes of samples take long to write; only the store itself is left
+            // to the receiving thread.
             (Some(key), Ok(Some(measured))) => Some(cell_result::encode(measured, key)),
             _ => None,
         };

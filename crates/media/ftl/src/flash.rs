@@ -145,6 +145,8 @@ impl Flash {
             self.chip.add_erase_cycles(block, *erases);
         }
         let (chip, physical) = (&self.chip, &self.physical);
+        // The pool sorts by the cycles a block had when it came; without this it would give the
+        // wrong one as the least worn.
         self.free.age(|block| chip.erase_cycles(physical[block as usize]));
     }
 

@@ -317,6 +317,8 @@ impl Chip {
     ///
     /// Counters and contents stay. Whoever keeps cycles of blocks of its own has to be told as well.
     pub fn add_erase_cycles(&mut self, block: u32, erases: u32) {
+        // Among the cycles of before the simulation: counters and busy times must not show erases
+        // that were not carried out.
         let before = &mut self.cycles_before[block as usize];
         *before = before.saturating_add(erases);
     }

@@ -73,6 +73,8 @@ impl OwnCleaning {
         let maker = python.import("nandlab.policy.views")?;
         let narrow = |name: &str, of: &dyn Fn(u32) -> u32| -> PyResult<Bound<'py, PyAny>> {
             let bytes: Vec<u8> =
+                // In the byte order of the machine, which NumPy takes as it is: one call instead of
+                // a Python number for each block.
                 self.numbers.iter().flat_map(|block| of(*block).to_ne_bytes()).collect();
             maker.getattr(name)?.call1((PyBytes::new(python, &bytes),))
         };
@@ -112,6 +114,8 @@ impl Policy for OwnCleaning {
             answer.extract::<u32>().map_err(|_| answer.to_string())
         });
         match chosen {
+            // The numbers are ascending, as `choose` collected them; an open or free block would
+            // break the layer much later.
             Ok(block) if self.numbers.binary_search(&block).is_ok() => Some(block),
             Ok(block) => self.own.broke(format!(
                 "choose returned block {block}, which is none of those that may be cleaned \

@@ -37,6 +37,8 @@ create_exception!(nandlab.policy, NoFreeBlock, NandlabError, "No block is free."
 #[pyclass(module = "nandlab.policy", name = "FlashBlocks")]
 pub(crate) struct FlashBlocks {
     flash: Option<Box<Flash>>,
+    /// Logical pages of the device.
+    logical_pages: u32,
     /// Error of the engine that an exception stands for.
     failure: Option<FtlError>,
 }
@@ -109,6 +111,8 @@ impl FlashBlocks {
                 "page {page} of block {block} is erased: it holds nothing"
             )));
         }
+        // A look at the spare area in memory, so that a check costs no operation of the chip and
+        // changes no digest.
         let found = flash.peek(at).lpn();
         if found != lpn {
             return Err(failed(format!(
@@ -178,6 +182,15 @@ impl FlashBlocks {
     #[pyo3(signature = (block, page, lpn, data=None))]
     fn program(&mut self, block: u32, page: u32, lpn: u32, data: Option<&[u8]>) -> PyResult<()> {
         let at = self.check_target(block, page)?;
+        let pages = self.logical_pages;
+        if lpn >= pages {
+            return Err(failed(format!("there is no logical page {lpn}: the device has {pages}")));
+        }
+        if data.is_none() && self.flash()?.chip().stores_bytes() {
+            return Err(failed(format!(
+                "logical page {lpn} has no bytes: pass on what write() got"
+            )));
+        }
         let bytes = self.flash()?.geometry().page_data_bytes as usize;
         if let Some(data) = data
             && data.len() != bytes
@@ -291,7 +304,7 @@ struct OwnLayer {
 impl OwnLayer {
     fn new(class: &OwnClass, flash: Flash, logical_pages: u32) -> Self {
         Python::attach(|python| {
-            let lent = FlashBlocks { flash: Some(Box::new(flash)), failure: None };
+            let lent = FlashBlocks { flash: Some(Box::new(flash)), logical_pages, failure: None };
             let made =
                 Bound::new(python, lent).unwrap_or_else(|error| leave(python, class.name, &error));
             let own = class.make(python, 0, (made.clone(), logical_pages));
@@ -310,9 +323,12 @@ impl OwnLayer {
         answer: impl FnOnce(&Own, &Bound<'_, PyAny>) -> T,
     ) -> Result<T, FtlError> {
         Python::attach(|python| {
-            let lent = FlashBlocks { flash: self.flash.take(), failure: None };
+            let logical_pages = self.logical_pages;
+            let lent = FlashBlocks { flash: self.flash.take(), logical_pages, failure: None };
             let lent = self.own.expect(python, Bound::new(python, lent));
             let outcome = call(self.own.bind(python), &lent);
+            // Taken back whatever happened: a layer without its flash could not even be asked for
+            // its counters.
             let (flash, failure) = {
                 let mut lent = lent.borrow_mut();
                 (lent.flash.take(), lent.failure)
@@ -325,6 +341,8 @@ impl OwnLayer {
             }
             match (outcome, failure) {
                 (Ok(value), _) => Ok(answer(&self.own, &value)),
+                // Data that is lost and a device that is full are answers of a layer; all else that
+                // it raises is a defect of it.
                 (Err(raised), Some(error)) if is_of_flash(python, &raised) => Err(error),
                 (Err(raised), _) => leave(python, self.own.name, &raised),
             }

@@ -31,15 +31,20 @@ fn register_policy(
     class: Bound<'_, PyType>,
     source: Option<String>,
 ) -> PyResult<()> {
+    match kind {
+        "cleaning" => cleaning::register(name.clone(), &class)?,
+        "layer" => layer::register(name.clone(), &class)?,
+        "scheduler" => scheduler::register(name.clone(), &class)?,
+        _ => {
+            let kinds = "cleaning, layer or scheduler";
+            return Err(failed(format!("`{kind}` is no kind of policy: {kinds}")));
+        }
+    }
+    // Of classes that were taken alone: the file of a refused one is no part of any result.
     if let Some(source) = source {
         ftl::own::note_source(&name, &source);
     }
-    match kind {
-        "cleaning" => cleaning::register(name, &class),
-        "layer" => layer::register(name, &class),
-        "scheduler" => scheduler::register(name, &class),
-        _ => Err(failed(format!("`{kind}` is no kind of policy: cleaning, layer or scheduler"))),
-    }
+    Ok(())
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

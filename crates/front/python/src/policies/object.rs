@@ -51,6 +51,8 @@ impl OwnClass {
         let made = || -> PyResult<Py<PyAny>> {
             let class = self.class.bind(python);
             let object = class.call_method1("__new__", (class,))?;
+            // Before `__init__`, which may draw; a class that forgets `super().__init__()` has its
+            // stream all the same.
             object.setattr("random", RandomStream::new(seed, self.name))?;
             object.getattr("__init__")?.call1(arguments)?;
             Ok(object.unbind())
@@ -104,6 +106,7 @@ pub(super) fn leave(python: Python<'_>, policy: &str, error: &PyErr) -> ! {
 fn described(python: Python<'_>, error: &PyErr) -> PyResult<String> {
     let Some(trace) = error.traceback(python) else { return Ok(error.to_string()) };
     let frames = python.import("traceback")?.call_method1("extract_tb", (trace,))?;
+    // The innermost frame is the line that raised; those before it are calls within the policy.
     let Ok(last) = frames.get_item(-1_isize) else { return Ok(error.to_string()) };
     let part = |name: &str| -> PyResult<String> { Ok(last.getattr(name)?.str()?.to_string()) };
     Ok(format!("{error} (line {} of {}, in {})", part("lineno")?, part("filename")?, part("name")?))

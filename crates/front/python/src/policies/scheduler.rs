@@ -187,6 +187,22 @@ impl OwnScheduler {
         })
     }
 
+    /// As [`OwnScheduler::asked`], of a request that is still to be dispatched.
+    // The elevator joins what these hooks name without another look: a request that the driver has, or that
+    // waits on the dispatch list, must not grow any more.
+    fn asked_of_held<A>(&self, method: &str, arguments: A) -> Option<RequestId>
+    where
+        A: for<'py> pyo3::call::PyCallArgs<'py>,
+    {
+        let id = self.asked(method, arguments)?;
+        let is_held = matches!(self.requests.get(id.index()), Some(Some((_, true))));
+        if !is_held {
+            let shown = self.request(id).get().__repr__();
+            self.own.broke(format!("{method} returned {shown}, which was dispatched"));
+        }
+        Some(id)
+    }
+
     /// The request that an answer names; none for `None`.
     fn named(&self, method: &str, answer: &Bound<'_, PyAny>) -> Option<RequestId> {
         if answer.is_none() {
@@ -239,6 +255,8 @@ impl Scheduler for OwnScheduler {
                 queue.dispatch_tail(id);
             }
             moved += 1;
+            // One request a call, as the kernel asks: what is moved early can no longer be merged
+            // or overtaken.
             if !force {
                 break;
             }
@@ -270,8 +288,16 @@ impl Scheduler for OwnScheduler {
         if !self.hooks.find_merge {
             return None;
         }
-        let id = self.asked("find_merge", (IoRequest::new(bio, None),))?;
+        let id = self.asked_of_held("find_merge", (IoRequest::new(bio, None),))?;
         let request = &queue.requests[id];
+        // `elv_rq_merge_ok` is asked of the merge caches alone: here the hook answers for itself.
+        if request.bio.direction != bio.direction {
+            let shown = self.request(id).get().__repr__();
+            self.own.broke(format!("find_merge returned {shown} for a bio of the other direction"));
+        }
+        if !self.allows_merge(bio, id, queue) {
+            return None;
+        }
         match () {
             () if bio.end() == request.sector() => Some((id, MergeSide::Front)),
             () if request.end() == bio.sector => Some((id, MergeSide::Back)),
@@ -305,14 +331,14 @@ impl Scheduler for OwnScheduler {
         if !self.hooks.former {
             return None;
         }
-        self.asked("former", (self.request(id),))
+        self.asked_of_held("former", (self.request(id),))
     }
 
     fn latter(&self, id: RequestId, _queue: &Queue) -> Option<RequestId> {
         if !self.hooks.latter {
             return None;
         }
-        self.asked("latter", (self.request(id),))
+        self.asked_of_held("latter", (self.request(id),))
     }
 
     fn complete(&mut self, now_ns: u64, id: RequestId, _queue: &mut Queue) {

@@ -15,12 +15,20 @@
 //! Left out: what becomes of a block beyond its rated cycles. It goes on, as blocks of the model do.
 
 /// Erases of one block that make a window.
+/// Enough that a block which is erased once more or less changes a rate by 1/16 at most, and few
+/// beside the rated cycles of any part.
 const WINDOW_ERASES: u32 = 16;
 /// Gaps in a life, at least.
+/// So one gap stands for 3 % of a life at most: a pattern that changes is noticed before it costs
+/// the 10 % that is promised.
 const GAPS: u32 = 32;
 /// Windows after which a gap follows although they still differ.
+/// Some work never becomes steady, such as cleaning that comes in waves. Without an end to the
+/// waiting it would be simulated whole.
 const UNSTEADY_WINDOWS_MAX: u32 = 16;
 /// Share of the threshold by which a gap may widen the spread.
+/// Levelling has to be seen to set in: a gap that crossed the threshold at once would show wear
+/// that it never let happen.
 const WIDENING: u32 = 4;
 
 /// What is to be done next.
@@ -135,6 +143,8 @@ impl Accelerator {
             return Next::Done;
         }
         if !is_window {
+            // Between windows only the moment of the first block matters. Later points would make
+            // the curve as long as the work.
             if was.first < self.limit {
                 self.curve.push(point);
             }
@@ -148,6 +158,8 @@ impl Accelerator {
         self.window_bytes = simulated_bytes;
         self.window = cycles.to_vec();
         if let Next::Age(aged) = &next {
+            // The next window begins after the gap: otherwise the wear that was left out would
+            // count as its erases.
             for (count, more) in self.window.iter_mut().zip(aged) {
                 *count += more;
             }
@@ -165,6 +177,8 @@ impl Accelerator {
             self.last.replace((bytes, total)).is_some_and(|(last_bytes, last_total)| {
                 // The bytes that an erase allows differ by a tenth at most.
                 let (one, other) = (
+                    // Crosswise, so that no ratio is rounded and no window without erases divides
+                    // by zero.
                     u128::from(bytes) * u128::from(last_total),
                     u128::from(last_bytes) * u128::from(total),
                 );
@@ -183,6 +197,8 @@ impl Accelerator {
             taking_part().map(of).max().unwrap_or(0) - least
         };
         let blocks = taking_part().count().max(1) as u64;
+        // Looked at anew after each window: levelling may fall behind, and then the rates of the
+        // window count again.
         let is_levelled = self.threshold.is_some_and(|most| spread(|(count, _)| *count) >= most);
         // In 1/1024 of an erase a window, so that a mean need not be whole.
         let mean = (total << 10) / blocks;
@@ -197,6 +213,8 @@ impl Accelerator {
         let hottest = rates.iter().copied().max().unwrap_or(0).max(1);
         let mut windows = (u64::from(self.limit / GAPS) << 10) / hottest;
         if let Some(threshold) = self.threshold.filter(|_| !is_levelled) {
+            // The spread of one window is what each window of the gap adds, as rates are taken to
+            // be constant.
             let widening = u64::from(spread(|(_, erases)| *erases)).max(1);
             windows = windows.min(u64::from((threshold / WIDENING).max(1)) / widening);
         }
@@ -205,15 +223,20 @@ impl Accelerator {
         while windows > 0 {
             let (first, one_percent) =
                 self.most(cycles.iter().zip(aged(windows)).map(|(now, more)| now + more));
+            // Once the first block is worn out, gaps may carry others past the limit one by one,
+            // until 1 % are there.
             let next = if first_now < self.limit { first } else { one_percent };
             if next < self.limit {
                 break;
             }
+            // The last stretch is simulated, so the moment of the limit is seen and not computed.
             windows /= 2;
         }
         if windows == 0 {
             return Next::Work;
         }
+        // The bytes of the last window stand for those of each window that is left out: that is
+        // what `is_steady` has shown.
         self.skipped_bytes = self.skipped_bytes.saturating_add(bytes.saturating_mul(windows));
         Next::Age(aged(windows).collect())
     }

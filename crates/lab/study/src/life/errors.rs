@@ -31,9 +31,12 @@ fn failure(bits: u32, correctable: u32, rber: f64) -> f64 {
     // The first term of the tail by logarithms, the others by their ratio.
     let first = correctable + 1.0;
     let ways =
+        // Of `libm`, not of the system: the last bit of a result must not depend on the machine.
         libm::lgamma(bits + 1.0) - libm::lgamma(first + 1.0) - libm::lgamma(bits - first + 1.0);
     let log = ways + first * libm::log(rber) + (bits - first) * libm::log1p(-rber);
     let (mut term, mut sum, mut errors) = (1.0, 0.0, first);
+    // Terms fall at least geometrically here; what is left out is far below the accuracy of an
+    // error model.
     while term > 1e-12 && errors <= bits {
         sum += term;
         term *= (bits - errors) / (errors + 1.0) * rber / (1.0 - rber);
@@ -48,6 +51,8 @@ pub(super) fn cycles_within_ecc(model: &ErrorModel, data_bytes: u64, strain: Str
     let codewords = data_bytes as f64 / f64::from(model.ecc_codeword_bytes);
     let keeps = |cycles: u32| {
         let rber = model.rber(cycles, strain.age_ns, strain.reads);
+        // Expected losses are the sum over codewords, whether or not their errors depend on each
+        // other.
         failure(bits, model.ecc_correctable_bits, rber) * codewords < 1.0
     };
     if keeps(model.erase_cycles_max) {

@@ -14,6 +14,7 @@ pub(super) struct LayerStack<'a> {
 impl Stack for LayerStack<'_> {
     fn work(&mut self) -> Result<(), StudyError> {
         for one in &self.requests.requests {
+            // A pass of a long trace takes minutes, and Ctrl-C must not wait for its end.
             cancellation::check();
             self.replay.serve(one.operation, one.offset_bytes, one.length_bytes)?;
         }
@@ -33,6 +34,8 @@ impl Stack for LayerStack<'_> {
         let flash = self.replay.ftl().flash();
         let blocks = 0..flash.geometry().blocks;
         let mut wears: Vec<bool> = blocks.map(|block| !flash.chip().is_bad(block)).collect();
+        // They would stay at the cycles of delivery, and so look like a spread that levelling
+        // allows.
         for block in flash.reserve_list() {
             wears[block as usize] = false;
         }

@@ -144,6 +144,8 @@ pub fn life_of_trace(path: &Path, options: &LifeOptions) -> Result<Life, StudyEr
     for is_filled in [false, true] {
         let (mut stack, capacity_bytes) = stack_of(options, &part, &requests, is_filled)?;
         if !is_filled && device.ftl != UBI {
+            // By the code of `nandlab replay`, on a device that holds nothing else: one name has to
+            // stand for one number.
             life.lifetime_host_bytes = short_estimate(options, &requests)?;
         }
         life.capacity_bytes = capacity_bytes;
@@ -193,6 +195,8 @@ fn stack_of<'a>(
     if is_filled {
         replay.fill()?;
     }
+    // The fill is no work of the trace: its bytes would lengthen the life. Its erases stay in the
+    // cycles of the blocks.
     replay.reset_counters();
     let capacity_bytes = replay.capacity_bytes();
     Ok((Box::new(LayerStack { replay, requests }), capacity_bytes))
@@ -235,7 +239,10 @@ fn end_of(
     let first_block = at_most(reached(&lived.curve, limit, |point| point.first));
     let one_percent = at_most(reached(&lived.curve, limit, |point| point.one_percent));
     // Data of the work is rewritten when its block is; other data stays as long as the device.
-    let turn_years = first_block.years.unwrap_or(0.0) / f64::from(limit);
+    // Where no block was worn out, or the rate is not known, so is that time: then as old as is asked.
+    let worn_years = first_block.years.filter(|_| !first_block.is_more);
+    let turn_years = worn_years.map_or(options.years, |years| years / f64::from(limit));
+    // The worst case of each end: other data that fills the device is written once and has to last.
     let data_age_years = if is_filled { options.years } else { turn_years.min(options.years) };
     let passes = match life.bytes_per_day {
         Some(rate) if life.pass_bytes > 0 => {
@@ -290,7 +297,8 @@ fn most_reads(requests: &Requests, part: &Part, passes: f64) -> u32 {
         if !is_write && one.operation != Operation::Read {
             continue;
         }
-        let (mut at, end) = (one.offset_bytes, one.offset_bytes + u64::from(one.length_bytes));
+        let mut at = one.offset_bytes;
+        let end = at.saturating_add(u64::from(one.length_bytes));
         while at < end {
             let block_end = (at / block_bytes + 1) * block_bytes;
             let piece = end.min(block_end) - at;

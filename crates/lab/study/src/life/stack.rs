@@ -58,6 +58,8 @@ pub(super) fn live(
         stack.work()?;
         let simulated_bytes = stack.host_bytes() - bytes_before;
         let cycles = stack.cycles();
+        // Before `age`: the accelerator adds the gap to its own window, and counts it twice if it
+        // is in `cycles` as well.
         let next = life.after_work(&cycles, simulated_bytes);
         if let Next::Age(erases) = &next {
             stack.age(erases);

@@ -79,6 +79,7 @@ impl UbiStack {
             reads_sub_pages: true,
             takes_time: false,
         };
+        // Bytes, though contents are nothing here: UBI reads its headers back when it attaches.
         let chip = Chip::new(plan.part, Storage::Bytes, &FaultSettings::default());
         let mtd = Mtd::new(&sim, cpus.clone(), chip, options);
         let profile = PROFILES.last().ok_or_else(|| failed("no kernel is known"))?;
@@ -229,6 +230,8 @@ async fn replay(volume: &Volume, pieces: &[Request]) -> Result<(), StudyError> {
             Request::Read { .. } | Request::Flush => {}
         }
     }
+    // Each pass ends as a close of the device does. A block held over to the next pass would hide
+    // one erase a pass.
     if let Some((old, true)) = held {
         volume.change(LebNumber::new(old), &data).await.map_err(failed)?;
     }
@@ -241,6 +244,8 @@ impl Stack for UbiStack {
         let ubi = self.ubi.clone();
         carried_out(&mut self.simulation, async move {
             replay(&volume, &pieces).await?;
+            // Erases in the background belong to this pass: a window must not end before the wear
+            // that it caused.
             ubi.finish_works().await.map_err(failed)
         })?;
         self.host_bytes += self.pass_bytes;
@@ -273,6 +278,8 @@ impl Stack for UbiStack {
                 chip.add_erase_cycles(block, *more);
             }
         });
+        // UBI keeps counters of its own in memory; told to the chip alone, levelling would go on as
+        // if there had been no gap.
         self.ubi.age(erases);
     }
 }
