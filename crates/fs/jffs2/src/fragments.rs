@@ -47,6 +47,9 @@ impl Fragment {
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
     parts: BTreeMap<u32, Fragment>,
+    /// Parts without a node. Counted as they come and go: whoever watches the memory of a mount asks every
+    /// few milliseconds, and a walk over all parts would take more time than the writes.
+    holes: usize,
 }
 
 const fn page(offset: u32) -> u32 {
@@ -56,6 +59,11 @@ const fn page(offset: u32) -> u32 {
 impl Fragments {
     pub(crate) fn len(&self) -> usize {
         self.parts.len()
+    }
+
+    /// Parts that show a node.
+    pub(crate) fn shown_len(&self) -> usize {
+        self.parts.len() - self.holes
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Fragment> {
@@ -85,6 +93,7 @@ impl Fragments {
 
     fn insert(&mut self, part: Fragment) {
         if part.bytes > 0 {
+            self.holes += usize::from(part.data.is_none());
             self.parts.insert(part.offset, part);
         } else if let Some(data) = part.data {
             data.fragments.set(data.fragments.get() - 1);
@@ -122,6 +131,8 @@ impl Fragments {
             );
             counted.entry(data.node.get()).or_insert((data, 0)).1 += 1;
         }
+        let holes = self.iter().filter(|part| part.data.is_none()).count();
+        assert_eq!(holes, self.holes, "parts without a node");
         for (data, count) in counted.into_values() {
             assert_eq!(data.fragments.get(), count, "fragments of the node at {}", data.offset);
         }
@@ -175,6 +186,7 @@ impl Fragments {
         let touched: Vec<u32> = self.parts.range(first..end).map(|(at, _)| *at).collect();
         for at in touched {
             let Some(part) = self.parts.remove(&at) else { continue };
+            self.holes -= usize::from(part.data.is_none());
             let (head, tail) = (start.saturating_sub(at), part.end().saturating_sub(end));
             if let Some(data) = &part.data {
                 // A node laid into the middle of another splits it in two; both parts keep it in
@@ -190,6 +202,10 @@ impl Fragments {
                 } else {
                     state.mark_normal(data.node.get());
                 }
+            }
+            // Without `data.fragments`: the two parts were counted above, together with the one that went.
+            if part.data.is_none() {
+                self.holes += usize::from(head > 0) + usize::from(tail > 0);
             }
             if head > 0 {
                 self.parts
@@ -236,11 +252,13 @@ impl Fragments {
     pub(crate) fn take_only(&mut self) -> Option<Rc<DataNode>> {
         let (_, part) = self.parts.pop_first()?;
         self.parts.clear();
+        self.holes = 0;
         part.data
     }
 
     /// Takes all away; the nodes become obsolete if the file is deleted.
     pub(crate) fn clear(&mut self, is_deleted: bool, state: &mut State) {
+        self.holes = 0;
         for part in std::mem::take(&mut self.parts).into_values() {
             if let Some(data) = part.data
                 && is_deleted
@@ -309,6 +327,32 @@ mod tests {
         bench.add(4096, 4096);
         bench.parts.assert_invariants();
         bench.parts.parts.get_mut(&0).expect("it is there").bytes -= 1;
+        bench.parts.assert_invariants();
+    }
+
+    /// A gap between two nodes that a third node splits, and that the end of the file then cuts.
+    #[test]
+    fn parts_without_a_node_are_counted_as_they_come_and_go() {
+        let mut bench = Bench::new();
+        bench.add(8192, 4096);
+        assert_eq!((bench.parts.len(), bench.parts.shown_len()), (2, 1));
+        bench.add(4096, 1000);
+        assert_eq!((bench.parts.len(), bench.parts.shown_len()), (4, 2));
+        bench.parts.truncate(2048, &mut bench.state);
+        assert_eq!((bench.parts.len(), bench.parts.shown_len()), (1, 0));
+        bench.parts.assert_invariants();
+        bench.parts.clear(true, &mut bench.state);
+        assert_eq!((bench.parts.len(), bench.parts.shown_len()), (0, 0));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "parts without a node")]
+    fn a_part_without_a_node_that_is_not_counted_is_found() {
+        let mut bench = Bench::new();
+        bench.add(4096, 4096);
+        bench.parts.assert_invariants();
+        bench.parts.holes -= 1;
         bench.parts.assert_invariants();
     }
 

@@ -36,8 +36,7 @@ impl Engine {
         for inode in self.inodes.borrow().values() {
             let data = inode.data.borrow();
             fragments += data.fragments.len() as u64;
-            data_nodes += data.fragments.iter().filter(|part| part.data.is_some()).count() as u64
-                + u64::from(data.metadata.is_some());
+            data_nodes += data.fragments.shown_len() as u64 + u64::from(data.metadata.is_some());
             entries += data.entries.len() as u64;
             // Allocated by size: rounded up as the kernel's small caches are.
             entry_bytes += data
