@@ -6,6 +6,7 @@ from nandlab import engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 
@@ -14,14 +15,28 @@ def entries(kind: str) -> list[dict[str, Any]]:
 
     Raises `NandlabError` for a list that does not exist.
     """
-    return _studies() if kind == "studies" else engine.listing(kind)
+    return resolved_studies(names_in("studies")) if kind == "studies" else engine.listing(kind)
 
 
-def _studies() -> list[dict[str, Any]]:
+def names_in(kind: str) -> list[str]:
+    """The names that a list has, aliases included, without what takes time to find out."""
+    if kind == "studies":
+        from nandlab.study_files import shipped_studies
+
+        return list(shipped_studies())
+    return [
+        name for row in engine.listing(kind) for name in (str(row["name"]), *row.get("aliases", ()))
+    ]
+
+
+def resolved_studies(names: Iterable[str]) -> list[dict[str, Any]]:
+    """Shipped studies, resolved. Each takes up to half a second, as all of its cells are planned."""
     from nandlab.study_files import shipped_studies
 
     found = []
-    for name, path in shipped_studies().items():
+    files = shipped_studies()
+    for name in names:
+        path = files[name]
         study = engine.describe_study(path, [], None, quick=False)
         summary = study.get("title", "")
         found.append({**study, "name": name, "summary": summary, "file": str(path)})

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nandlab.api.answer import Answer, csv_text, frame_of
-from nandlab.api.entries import entries
+from nandlab.api.entries import entries, names_in, resolved_studies
 from nandlab.api.given import checked
 from nandlab.errors import NandlabError
 
@@ -108,11 +108,16 @@ def _entries_called(name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     known: set[str] = set()
     for kind in KINDS:
-        for entry in entries(kind):
+        known.update(names_in(kind))
+        if kind == "studies":
+            # Only those that are asked for are resolved.
+            rows = resolved_studies(one for one in names_in(kind) if one.lower() == name.lower())
+        else:
+            rows = entries(kind)
+        for entry in rows:
             names = (str(entry["name"]), *entry.get("aliases", ()))
             if name.lower() in (one.lower() for one in names):
                 found.append({"list": kind, **entry})
-            known.update(names)
     if found:
         return found
     if name in KINDS:
