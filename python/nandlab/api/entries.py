@@ -30,7 +30,7 @@ def names_in(kind: str) -> list[str]:
 
 
 def resolved_studies(names: Iterable[str]) -> list[dict[str, Any]]:
-    """Shipped studies, resolved. Each takes up to half a second, as all of its cells are planned."""
+    """Shipped studies, resolved: each takes up to half a second, as all its cells are planned."""
     from nandlab.study_files import shipped_studies
 
     found = []

@@ -26,16 +26,21 @@ class ModuleBuildError(Exception):
         self.output = output
 
 
+BUILD_ROOT = "build-root-2"
+"""Where a kernel's build root is kept. The number goes up when more of the source is taken."""
+
+
 def find_build_root(kernel: Kernel, *, may_download: bool = True) -> Path:
     """Return a directory that holds, under usr/src, what modules of a kernel are built with.
 
     That is the headers, the build programs they point to, and of linux-source the top Makefile, the
-    headers of `block` and the style checker. They are downloaded with apt once and kept beside the
+    headers of `block`, the style checker and what a patch that adds a scheduler changes. They are
+    downloaded with apt once and kept beside the
     kernel.
 
     Raises `VmUnavailable` when apt cannot give the packages in the version of the kernel.
     """
-    root = kernel.tree / "build-root"
+    root = kernel.tree / BUILD_ROOT
     with (kernel.tree / "build-root.lock").open("w", encoding="utf-8") as lock:
         # Test processes run side by side.
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -89,7 +94,8 @@ def _fetch(kernel: Kernel, root: Path) -> None:
         tarball = tree / "usr" / "src" / f"linux-source-{series}.tar.xz"
         with tarfile.open(tarball) as source:
             wanted = re.compile(
-                rf"linux-source-{re.escape(series)}/(Makefile|block/[^/]+\.h"
+                rf"linux-source-{re.escape(series)}/(Makefile|block/([^/]+\.h|Kconfig\.iosched|Makefile)"
+                r"|Documentation/block/index\.rst"
                 r"|scripts/(checkpatch\.pl|spelling\.txt|const_structs\.checkpatch))$"
             )
             members = (member for member in source if wanted.match(member.name))

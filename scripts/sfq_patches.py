@@ -1,0 +1,253 @@
+"""Writes kernel/sfq/patches/: the module SFQ as patches against kernel trees.
+
+The patches hold the files of kernel/sfq in the form that they would have inside a tree, where the
+code for other kernels is gone. The tree of each series is that of Debian's linux-source: a folder,
+or its tarball.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+MODULE = Path(__file__).parents[1] / "kernel" / "sfq"
+PATCHES = MODULE / "patches"
+SERIES = ("6.1", "6.12")
+
+CHANGED = ("block/Kconfig.iosched", "block/Makefile", "Documentation/block/index.rst")
+"""Files of the tree that the patches change; all others are new."""
+
+AUTHOR = "The nandlab authors <nandlab@example.org>"
+DATE = "2026-01-01T00:00:00+0000"
+"""Of every patch: the same sources give the same files."""
+
+_COMMON = (
+    ('#include "sfq-compat.h"\n', ""),
+    ('#include "sfq-trace.h"', "#include <trace/events/sfq.h>"),
+    (" * Rules, which are those of the scheduler `sfq` of the nandlab simulator:", " * Rules:"),
+    ('MODULE_VERSION("1.0");\n', ""),
+)
+
+_BY_SERIES = {
+    "6.1": (("sfq_insert_flags flags", "bool at_head"), ("flags & SFQ_AT_HEAD", "at_head")),
+    "6.12": (
+        ("sfq_insert_flags", "blk_insert_t"),
+        ("SFQ_AT_HEAD", "BLK_MQ_INSERT_AT_HEAD"),
+        # The block layer of 6.10 and later orders writes to a zone itself.
+        (
+            "\t/* Only the asynchronous queue holds writes that wait for a zone. */\n"
+            "\tlist_for_each_entry(rq, &sq->fifo[direction], queuelist) {\n"
+            "\t\tif (sfq_may_send(sfqd, rq))\n\t\t\treturn rq;\n\t}\n\treturn NULL;\n",
+            "\treturn list_first_entry_or_null(&sq->fifo[direction],\n"
+            "\t\t\t\t\tstruct request, queuelist);\n",
+        ),
+        ("\tstruct request *rq;\n\n\treturn list_first_entry", "\treturn list_first_entry"),
+        (
+            "static struct request *sfq_first(struct sfq_data *sfqd, struct sfq_queue *sq,\n"
+            "\t\t\t\t int direction)",
+            "static struct request *sfq_first(struct sfq_queue *sq, int direction)",
+        ),
+        ("sfq_first(sfqd, ", "sfq_first("),
+        (" && !sfq_needs_zone(rq)", ""),
+        (
+            "\t/* Writes to zones never leave the order of their queue. */\n"
+            "\tif (!sfq_needs_zone(rq))\n"
+            "\t\trb_add_cached(&rq->rb_node, &sfqd->by_expiry[direction],\n"
+            "\t\t\t      sfq_expires_earlier);\n",
+            "\trb_add_cached(&rq->rb_node, &sfqd->by_expiry[direction],\n"
+            "\t\t      sfq_expires_earlier);\n",
+        ),
+        (
+            "static inline bool sfq_needs_zone(struct request *rq)\n{\n\treturn false;\n}\n\n"
+            "static inline bool sfq_may_send(struct sfq_data *sfqd, struct request *rq)\n"
+            "{\n\treturn true;\n}\n\n",
+            "",
+        ),
+    ),
+}
+
+
+class DoesNotFitError(Exception):
+    """A place that a replacement is for is not in the source any more."""
+
+
+def without_zones(text: str) -> str:
+    """Resolve `#ifdef SFQ_LOCKS_ZONES` as a kernel does that orders writes to zones itself."""
+    kept, depth, is_kept = [], 0, True
+    for line in text.splitlines(keepends=True):
+        word = line.split()[0] if line.startswith("#") else ""
+        if depth == 0:
+            if line.strip() == "#ifdef SFQ_LOCKS_ZONES":
+                depth, is_kept = 1, False
+            else:
+                kept.append(line)
+            continue
+        # Within, `depth` counts the conditions that are open, the outer one included.
+        depth += word.startswith("#if")
+        depth -= word == "#endif"
+        if (depth == 1 and word == "#else") or depth == 0:
+            is_kept = True
+        elif is_kept:
+            kept.append(line)
+    return "".join(kept)
+
+
+def replaced(text: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """Make all replacements, each of which must find its place."""
+    for old, new in pairs:
+        if old not in text:
+            raise DoesNotFitError(f"kernel/sfq has no {old.strip().splitlines()[0]!r} any more")
+        text = text.replace(old, new)
+    return text
+
+
+def files(series: str, tree: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The files of both patches of a series, code and documentation, by their place in a tree."""
+    code = (MODULE / "sfq-iosched.c").read_text(encoding="utf-8")
+    if series == "6.1":
+        code = code.replace("SFQ_LOCKS_ZONES", "CONFIG_BLK_DEV_ZONED")
+    else:
+        code = without_zones(code)
+    code = replaced(code, (*_COMMON, *_BY_SERIES[series]))
+    trace = (MODULE / "sfq-trace.h").read_text(encoding="utf-8")
+    trace = replaced(
+        trace,
+        (
+            ("#if !defined(_SFQ_TRACE_H)", "#if !defined(_TRACE_SFQ_H)"),
+            ("#define _SFQ_TRACE_H\n", "#define _TRACE_SFQ_H\n"),
+            (
+                "#undef TRACE_INCLUDE_PATH\n#define TRACE_INCLUDE_PATH .\n"
+                "#undef TRACE_INCLUDE_FILE\n#define TRACE_INCLUDE_FILE sfq-trace\n",
+                "",
+            ),
+        ),
+    )
+    changed = {name: (tree / name).read_text(encoding="utf-8") for name in CHANGED}
+    entry = (PATCHES / "Kconfig.txt").read_text(encoding="utf-8")
+    kconfig = replaced(
+        changed["block/Kconfig.iosched"],
+        [("config IOSCHED_BFQ\n", f"{entry}config IOSCHED_BFQ\n")],
+    )
+    kyber = "obj-$(CONFIG_MQ_IOSCHED_KYBER)\t+= kyber-iosched.o\n"
+    makefile = replaced(
+        changed["block/Makefile"],
+        [(kyber, kyber + "obj-$(CONFIG_MQ_IOSCHED_SFQ)\t+= sfq-iosched.o\n")],
+    )
+    index = replaced(
+        changed["Documentation/block/index.rst"], [("   stat\n", "   sfq-iosched\n   stat\n")]
+    )
+    page = (PATCHES / "sfq-iosched.rst").read_text(encoding="utf-8")
+    return (
+        {
+            "block/Kconfig.iosched": kconfig,
+            "block/Makefile": makefile,
+            "block/sfq-iosched.c": code,
+            "include/trace/events/sfq.h": trace,
+        },
+        {"Documentation/block/index.rst": index, "Documentation/block/sfq-iosched.rst": page},
+    )
+
+
+def tree_of(source: Path, scratch: Path) -> Path:
+    """The folder of a kernel source; of a tarball only the files that the patches change."""
+    if source.is_dir():
+        return source
+    wanted = re.compile(rf"[^/]+/({'|'.join(map(re.escape, CHANGED))})$")
+    with tarfile.open(source) as archive:
+        archive.extractall(
+            scratch, (one for one in archive if wanted.match(one.name)), filter="data"
+        )
+    return next(scratch.iterdir())
+
+
+def write_series(series: str, tree: Path, out: Path) -> None:
+    """Write the cover letter and the patches of a series into a folder."""
+    with tempfile.TemporaryDirectory(prefix="sfq-patches-") as name:
+        work = Path(name)
+        _git(work, "init", "-q", "-b", "main")
+        _write(work, {file: (tree / file).read_text(encoding="utf-8") for file in CHANGED})
+        _commit(work, f"Linux {series}")
+        for message, content in zip(
+            ("1-code.txt", "2-documentation.txt"), files(series, tree), strict=True
+        ):
+            _write(work, content)
+            _commit(work, (PATCHES / message).read_text(encoding="utf-8"))
+        out.mkdir(parents=True, exist_ok=True)
+        for old in out.glob("*.patch"):
+            old.unlink()
+        _git(
+            work,
+            "format-patch",
+            "-q",
+            "--no-signature",
+            "--zero-commit",
+            "--full-index",
+            "--cover-letter",
+            "--stat=72",
+            f"--subject-prefix=PATCH {series}",
+            "-o",
+            str(out.resolve()),
+            "HEAD~2",
+        )
+    subject, _, body = (PATCHES / "cover-letter.txt").read_text(encoding="utf-8").partition("\n\n")
+    cover = next(out.glob("0000-*.patch"))
+    text = cover.read_text(encoding="utf-8")
+    # git dates the cover letter, and only that, with the time of the call.
+    text = re.sub(r"(?m)^Date: .*$", f"Date: {_DATE_OF_MAIL}", text, count=1)
+    cover.write_text(
+        replaced(
+            text,
+            [("*** SUBJECT HERE ***", subject.strip()), ("*** BLURB HERE ***\n", body)],
+        ),
+        encoding="utf-8",
+    )
+
+
+_DATE_OF_MAIL = "Thu, 1 Jan 2026 00:00:00 +0000"
+
+
+def _write(work: Path, content: dict[str, str]) -> None:
+    for name, text in content.items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _commit(work: Path, message: str) -> None:
+    _git(work, "add", "-A")
+    _git(work, "commit", "-q", "-m", message)
+
+
+def _git(work: Path, *arguments: str) -> None:
+    name, _, address = AUTHOR.rstrip(">").partition(" <")
+    # No configuration of the user's: it may sign, or change the form of patches.
+    identity = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for role in ("AUTHOR", "COMMITTER"):
+        identity |= {
+            f"GIT_{role}_NAME": name,
+            f"GIT_{role}_EMAIL": address,
+            f"GIT_{role}_DATE": DATE,
+        }
+    subprocess.run(["git", *arguments], cwd=work, check=True, env={**os.environ, **identity})
+
+
+def main(arguments: list[str]) -> int:
+    """Write the patches of the series whose sources are given."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sources", nargs="+", metavar="SERIES=SOURCE", help="as in 6.1=linux-6.1/")
+    for pair in parser.parse_args(arguments).sources:
+        series, _, source = pair.partition("=")
+        if series not in SERIES or not Path(source).exists():
+            parser.error(f"{pair}: name a series of {', '.join(SERIES)} and its source")
+        with tempfile.TemporaryDirectory(prefix="sfq-source-") as scratch:
+            write_series(series, tree_of(Path(source), Path(scratch)), PATCHES / series)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
