@@ -63,7 +63,7 @@ lint: $(VENV)/installed ## Formatting, lints and types
 	$(BIN)/ruff format --check python scripts
 	$(BIN)/ruff check python scripts
 	$(BIN)/mypy
-	$(BIN)/shellcheck scripts/*.sh kernel/sfq/*.sh kernel/sfq/tests/dkms.sh
+	$(BIN)/shellcheck -x scripts/*.sh kernel/sfq/*.sh kernel/sfq/tests/dkms.sh kernel/sfq/tests/package.sh
 
 format: $(VENV)/installed ## Format all sources
 	cargo fmt --all
@@ -77,7 +77,7 @@ test: wheel lint ## Run all tests; optional system packages are installed where 
 	NANDLAB_FUZZ_SECONDS=10 PROPTEST_RNG_SEED=1 cargo test --workspace --quiet
 	$(BIN)/python -m pytest -q -ra -n 2 --dist loadfile --no-loadscope-reorder --durations=30 python/tests
 
-test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, 9,660 power cuts under a client of served devices and 20 under each file system of a real kernel, ublk, chips torn in real kernels, all signals on all commands, DKMS in a chroot, the wheel with dependencies from PyPI, and the full studies
+test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, 9,660 power cuts under a client of served devices and 20 under each file system of a real kernel, ublk, chips torn in real kernels, all signals on all commands, DKMS and the Debian package in a chroot, the wheel with dependencies from PyPI, and the full studies
 	cargo test --workspace --quiet
 	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test all queueing_theory -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test all damage::fuzz -- --nocapture
@@ -91,8 +91,8 @@ test-long: test ## Also property tests from a seed of their own, long fuzz runs 
 		python/tests/test_failing_calls.py python/tests/test_serve_kernel.py
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \
 		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
-	@# DKMS in a clean Debian, which takes root, the network and some minutes.
-	if [ "$$(id -u)" = 0 ]; then kernel/sfq/tests/dkms.sh; else echo "left out: DKMS in a chroot, which takes root"; fi
+	@# DKMS and the Debian package in a clean Debian, which takes root, the network and some minutes.
+	if [ "$$(id -u)" = 0 ]; then kernel/sfq/tests/dkms.sh && kernel/sfq/tests/package.sh; else echo "left out: DKMS and the Debian package in a chroot, which takes root"; fi
 	NANDLAB_WHEEL=1 $(BIN)/python -m pytest -q python/tests/test_wheel.py
 	NANDLAB_WHOLE_STUDIES=1 $(BIN)/python -m pytest -q python/tests/test_study_verdict.py -k whole
 	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_signals.py \
