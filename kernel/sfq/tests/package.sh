@@ -38,7 +38,7 @@ package_of() {
 }
 
 note "the package, and what lintian finds"
-install debhelper dh-dkms dpkg-dev lintian libc6-dev kmod >> "$log" 2>&1 ||
+install build-essential debhelper dh-dkms lintian kmod >> "$log" 2>&1 ||
 	fail "apt-get install failed: $(tail -n 3 "$log")"
 package_of 1.0
 found=$(inside lintian --allow-root /root/1.0.deb 2>&1) || fail "lintian: $found"
