@@ -30,6 +30,8 @@ Elsewhere = Callable[[str, str], str | None]
 
 def device_row(name: str) -> dict[str, Any]:
     """The device of a name, or of a file that ends in .toml, as `nandlab list devices` has it."""
+    if name.endswith(".toml"):
+        register_named({"device": name})
     row: dict[str, Any] = json.loads(_raw("device_row", name))
     return row
 

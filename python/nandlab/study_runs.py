@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame
 from nandlab.frame.run_directory import check_target, whole_folder, write_results
 from nandlab.outputs import check_file, keep
+from nandlab.policy.loading import register_for_study
 from nandlab.present import Presented, present, write_report
 
 _KERNEL = "kernel"
@@ -67,6 +68,13 @@ class RunRequest:
         """
         return engine.describe_study(self.path, list(self.sets), self.seed, quick=self.quick)
 
+    @cached_property
+    def needs_processes(self) -> bool:
+        """True where cells side by side need a process each: policies in Python take turns."""
+        if self.cluster is not None or (self.jobs or processors()) == 1:
+            return False
+        return bool(register_for_study(self.path, self.sets))
+
     @property
     def command(self) -> str:
         """The command line that does the same."""
@@ -108,7 +116,7 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
     it with the name of the temporary folder that has the results.
     """
     check_target(request.out)
-    with cells_of(request.cells, is_needed=request.cluster is not None) as store:
+    with cells_of(request.cells, is_needed=_passes_cells_on(request)) as store:
         found = _frame_of(request, progress, store)
         finished = _written(request, found, None if store is None else store.counts)
         if store is not None:
@@ -116,6 +124,10 @@ def run(request: RunRequest, progress: Progress | None = None) -> FinishedRun:
             if not (found.interrupted or (request.cells and request.cells.stays)):
                 store.remove()
     return finished
+
+
+def _passes_cells_on(request: RunRequest) -> bool:
+    return request.cluster is not None or request.needs_processes
 
 
 def _written(request: RunRequest, found: RunFrame, counts: CellCounts | None) -> FinishedRun:
@@ -138,7 +150,7 @@ def write_run(found: RunFrame, command: str, out: Path, *, keeps_inputs: bool = 
 
 def frame_of(request: RunRequest, progress: Progress | None = None) -> RunFrame:
     """Runs a study and writes nothing but the cells that it is asked to keep."""
-    with cells_of(request.cells, is_needed=request.cluster is not None) as store:
+    with cells_of(request.cells, is_needed=_passes_cells_on(request)) as store:
         found = _frame_of(request, progress, store)
         if store is not None and not (found.interrupted or (request.cells and request.cells.stays)):
             store.remove()
@@ -177,6 +189,7 @@ def _answer(
             progress=progress,
             timeline=request.timeline,
             cluster=request.cluster,
+            in_processes=request.needs_processes,
         )
     return engine.run_study(
         request.path,

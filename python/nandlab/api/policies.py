@@ -23,7 +23,7 @@ def check(
     operations: int = OPERATIONS,
     seed: int = 1,
 ) -> PolicyCheck:
-    """Check what every translation layer, cleaning policy or scheduler keeps.
+    """Check what every policy of its kind keeps.
 
     Raises `NandlabError` for a policy that cannot be loaded.
 

@@ -41,6 +41,7 @@ def compare(
     fs: Iterable[str] | str | None = None,
     ftl: Iterable[str] | str | None = None,
     scheduler: Iterable[str] | str | None = None,
+    cleaning: Iterable[str] | str | None = None,
     part: Iterable[str] | str | Path = "k9f2g08u0c",
     blocks: int | None = None,
     board: Iterable[str] | str | Path | None = None,
@@ -53,8 +54,9 @@ def compare(
 ) -> Comparison:
     """Run a workload file on file systems or translation layers, and put them side by side.
 
-    `fs`, `ftl`, `scheduler`, `part`, `board`, `kernel` and `question` are names, in a list or with
-    commas between them. `option` has mount options such as `ubifs:compr=zlib`, each a candidate.
+    `fs`, `ftl`, `scheduler`, `cleaning`, `part`, `board`, `kernel` and `question` are names, in a
+    list or with commas between them. `option` has mount options such as `ubifs:compr=zlib`, each a
+    candidate.
     `crash` also cuts the power of a script at a sample of its operations. The other parameters are
     those of `nandlab compare`.
 
@@ -71,6 +73,7 @@ def compare(
         file_systems=_names(fs),
         layers=_names(ftl),
         schedulers=_names(scheduler),
+        cleaning=_names(cleaning),
         workload=Path(workload),
         part=_names(part) or "",
         blocks=blocks,

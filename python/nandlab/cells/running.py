@@ -48,8 +48,11 @@ def answer_of_cells(
     progress: Progress | None,
     timeline: Path | None,
     cluster: str | None,
+    in_processes: bool = False,
 ) -> dict[str, Any]:
     """What the study yields; the digest does not depend on where its cells are carried out.
+
+    With `in_processes` cells are carried out by `jobs` processes of this machine.
 
     Raises `NandlabError` for a cluster that cannot be used, and for a cell that fails.
     """
@@ -57,6 +60,10 @@ def answer_of_cells(
         from nandlab.cells.cluster import carry_out_missing
 
         carry_out_missing(study, store, cluster, progress)
+    elif in_processes:
+        from nandlab.cells.processes import carry_out_in_processes
+
+        carry_out_in_processes(study, store, jobs, progress)
 
     def watch(done: int, total: int, label: str) -> None:
         store.write_if_due()
@@ -74,7 +81,7 @@ def answer_of_cells(
         timeline=timeline,
         cells=store,
     )
-    if cluster is None:
+    if cluster is None and not in_processes:
         # The run that writes the timeline is carried out whatever is finished.
         store.counts.total = store.asked - asked + (timeline is not None)
         store.counts.finished_before = store.found - found - store.counts.damaged

@@ -109,10 +109,15 @@ def run_batch(bundle: Bundle, batch: Batch, topic: str) -> Done:
     if own != bundle.identity:
         return Done([], refused=f"{get_worker().address} has {own}")
     get_worker().log_event(topic, [number for number, _ in batch.cells])
+    return carry_out(bundle, batch, get_worker().address)
+
+
+def carry_out(bundle: Bundle, batch: Batch, place: str) -> Done:
+    """Carries out cells one after the other; `place` names this process in messages."""
     study = _unpacked.of(bundle)
     for number, key in batch.cells:
         if study.keys[number] != key:
-            return Done([], refused=f"{get_worker().address} reads the study otherwise")
+            return Done([], refused=f"{place} reads the study otherwise")
     found, error = study.worker.run_cells([number for number, _ in batch.cells])
     results = [(key, result) for (_, key), result in zip(batch.cells, found, strict=False)]
     if error is not None:

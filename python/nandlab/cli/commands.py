@@ -55,7 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "check": (
         "policies:check",
-        "Check a policy of your own: a translation layer, a cleaning policy or a scheduler.",
+        "Check a policy of your own: a layer, a scheduler, cleaning, wear levelling, admission.",
     ),
     "image": ("image:image", "Make, list, extract, check and compare images of file systems."),
     "convert": ("requests:convert", "Convert a trace to Parquet and summarise it."),

@@ -24,6 +24,7 @@ def compare(
     fs: str | None = None,
     ftl: str | None = None,
     scheduler: str | None = None,
+    cleaning: str | None = None,
     workload: Path | None = None,
     part: str = "k9f2g08u0c",
     blocks: int | None = None,
@@ -43,7 +44,8 @@ def compare(
 
     `nandlab compare --fs NAMES --workload FILE` runs the workload on each file system, and --ftl
     NAMES on each translation layer. The table compares throughput, latency, mounts, memory, wear
-    and power cuts. With both options, each file system runs on a card with each layer.
+    and power cuts. With both options, each file system runs on a card with each layer. Layers,
+    schedulers and cleaning policies may be your own: FILE.py:CLASS.
 
     docs/compare.md describes workload files.
 
@@ -59,6 +61,9 @@ def compare(
         Compare these translation layers, separated by commas (see `nandlab list ftls`).
     scheduler
         Use these I/O schedulers under file systems on a block device. Without it: noop.
+    cleaning
+        Use these cleaning policies in layers with a choice of them, separated by commas (see
+        `nandlab list policies`). Without it: greedy.
     workload
         Run this workload file: a script of system calls, IOzone, or a block trace for --ftl.
     part
@@ -93,6 +98,7 @@ def compare(
 
     form = form_of(output)
     given: dict[str, object] = {"--fs": fs, "--ftl": ftl, "--scheduler": scheduler}
+    given["--cleaning"] = cleaning
     given |= {"--workload": workload, "--board": board, "--kernel": kernel, "--blocks": blocks}
     given |= {"--option": option, "--question": question}
     asked = [option for option, value in given.items() if value is not None]
@@ -112,6 +118,7 @@ def compare(
             file_systems=fs,
             layers=ftl,
             schedulers=scheduler,
+            cleaning=cleaning,
             workload=workload,
             part=part,
             blocks=blocks,

@@ -10,11 +10,12 @@ _COUNTS = (text_column("checked", "what"), Column("count", "count"))
 
 @command("check", api.check)
 def check(found: api.PolicyCheck, given: Given) -> None:
-    """Check a policy of your own: a translation layer, a cleaning policy or a scheduler.
+    """Check a policy of your own: a layer, a scheduler, cleaning, wear levelling, admission.
 
     Random sequences are compared with a model. A layer keeps its pages across power cuts and while
-    blocks go bad. A scheduler dispatches each request once, and in the same order each time. The
-    first sequence that fails is made as short as possible and printed.
+    blocks go bad. A scheduler dispatches each request once, and in the same order each time. A
+    device keeps its sectors, whatever its cache admits. The first sequence that fails is made as
+    short as possible and printed.
 
     docs/policies.md shows a policy of each kind. The exit status is 1 if one does not pass.
     """

@@ -10,7 +10,7 @@ from nandlab.claims.quantity import selected
 from nandlab.comparison.beside import ALLOWED, FOUND
 from nandlab.comparison.cards import layer_of
 from nandlab.comparison.named import board_and_kernel
-from nandlab.comparison.request import on_block_device, on_mtdblock
+from nandlab.comparison.request import on_block_device, on_mtdblock, with_cleaning
 from nandlab.comparison.study import WHOLE
 from nandlab.frame import RunFrame
 
@@ -39,6 +39,7 @@ _NAMES = {
 
 _COLUMNS = {
     "ftl": "ftl",
+    "cleaning": "cleaning",
     "file_system": "file_system",
     "block_device": "block_device",
     "scheduler": "scheduler",
@@ -116,6 +117,7 @@ def planned(run: RunFrame) -> list[Place]:
     found: list[Place] = []
     groups = [axes, *(axes | one["axes"] for one in run.study.get("extra_runs") or ())]
     first_scheduler = next(map(str, axes.get("scheduler", ())), "")
+    first_cleaning = next(map(str, axes.get("cleaning", ())), "")
     for group in groups:
         names = [axis for axis in _COLUMNS if axis in group]
         for values in product(*(group[axis] for axis in names)):
@@ -123,6 +125,9 @@ def planned(run: RunFrame) -> list[Place]:
             # Others submit no block request: no scheduler changes anything for them.
             if "scheduler" in place and place["file_system"] not in on_block_device():
                 place["scheduler"] = first_scheduler
+            # Others have no choice of it.
+            if "cleaning" in place and place["ftl"] not in with_cleaning():
+                place["cleaning"] = first_cleaning
             if place not in found:
                 found.append(place)
     return found
@@ -145,6 +150,9 @@ def _is_whole(run: RunFrame, place: Place) -> bool:
 def label_of(place: Place, varied: Varied) -> str:
     """A candidate in words: its name, then what tells it from others of the same name."""
     told = [named(place["ftl"] if "ftl" in place else place["file_system"])]
+    told += (
+        [place["cleaning"]] if place.get("ftl") in with_cleaning() and "cleaning" in place else []
+    )
     if place.get("file_system") in on_block_device():
         told += [place["scheduler"]] if "scheduler" in place else []
     told += [place["room"]] if place.get("room", WHOLE) != WHOLE else []

@@ -15,6 +15,7 @@ from nandlab.comparison.cuts import Cuts, cut_sample
 from nandlab.comparison.losses import MEASURED, found_losses
 from nandlab.comparison.named import Named, find_boards, find_parts, kernel_of, with_kernel, words
 from nandlab.comparison.operations import by_operations
+from nandlab.comparison.own_policies import OwnPolicies
 from nandlab.comparison.questions import POWER_CUTS, in_study, questions
 from nandlab.comparison.request import (
     Candidates,
@@ -23,6 +24,7 @@ from nandlab.comparison.request import (
     names,
     on_block_device,
     read_workload,
+    with_cleaning,
 )
 from nandlab.comparison.study import DEFAULT_BOARD, WORKLOAD_COPY, Host, study_of, write_study
 from nandlab.engine import Progress, describe_study
@@ -42,6 +44,7 @@ class Asked:
     file_systems: str | None = None
     layers: str | None = None
     schedulers: str | None = None
+    cleaning: str | None = None
     workload: Path | None = None
     part: str = "k9f2g08u0c"
     blocks: int | None = None
@@ -60,6 +63,7 @@ class Asked:
             "--fs": self.file_systems,
             "--ftl": self.layers,
             "--scheduler": self.schedulers,
+            "--cleaning": self.cleaning,
             "--workload": self.workload,
             "--part": self.part,
             "--blocks": self.blocks,
@@ -85,7 +89,8 @@ class FinishedComparison:
 
 def run(asked: Asked, progress: Progress | None = None) -> FinishedComparison:
     """Checks all that was asked for, then runs it and writes the folder, if one is named."""
-    candidates = _candidates(asked)
+    policies = OwnPolicies()
+    candidates = _candidates(asked, policies)
     if asked.workload is None:
         raise NandlabError(
             f"--workload: name a workload file; {data.folder('workloads')}/compare has examples"
@@ -116,7 +121,7 @@ def run(asked: Asked, progress: Progress | None = None) -> FinishedComparison:
             f"{workload.shown}: [flash] is a history of the chip, and cards come as they are "
             "delivered: leave out [flash] or --ftl"
         )
-    own = (*parts, *host.boards)
+    own = (*parts, *host.boards, *policies.files)
     with tempfile.TemporaryDirectory(prefix="nandlab-compare-") as folder:
         path = write_study(study, cards, workload, own, Path(folder))
         try:
@@ -142,7 +147,7 @@ def _host(asked: Asked, workload: WorkloadFile) -> Host:
     return Host(boards, None if kernel is None else str(kernel))
 
 
-def _candidates(asked: Asked) -> Candidates:
+def _candidates(asked: Asked, own: OwnPolicies) -> Candidates:
     if asked.file_systems is None and asked.layers is None:
         raise NandlabError(
             "compare: name two runs, or candidates with --fs (or --ftl) and a --workload"
@@ -162,8 +167,9 @@ def _candidates(asked: Asked) -> Candidates:
     file_systems = _names("--fs", asked.file_systems, "file-systems", "file system")
     candidates = Candidates(
         file_systems=file_systems,
-        layers=_names("--ftl", asked.layers, "ftls", "translation layer"),
-        schedulers=_names("--scheduler", asked.schedulers, "schedulers", "scheduler"),
+        layers=_names("--ftl", asked.layers, "ftls", "translation layer", own),
+        schedulers=_names("--scheduler", asked.schedulers, "schedulers", "scheduler", own),
+        cleaning=_names("--cleaning", asked.cleaning, "policies", "cleaning policy", own),
         options=mount_options(asked.options, file_systems),
     )
     if candidates.file_systems and candidates.layers and not candidates.on_cards:
@@ -171,11 +177,22 @@ def _candidates(asked: Asked) -> Candidates:
             f"--ftl: none of {', '.join(candidates.file_systems)} stands on a block device; a "
             f"translation layer goes under {' or '.join(sorted(on_block_device()))}"
         )
+    if candidates.cleaning and (candidates.file_systems or not _has_choice(candidates)):
+        raise NandlabError(
+            f"--cleaning: name layers with a choice of it by --ftl ({', '.join(with_cleaning())}), "
+            "and no file systems"
+        )
     return candidates
 
 
-def _names(option: str, given: str | None, listing: str, what: str) -> tuple[str, ...]:
-    return () if given is None else names(option, given, listing, what)
+def _has_choice(candidates: Candidates) -> bool:
+    return any(layer in with_cleaning() for layer in candidates.layers)
+
+
+def _names(
+    option: str, given: str | None, listing: str, what: str, own: OwnPolicies | None = None
+) -> tuple[str, ...]:
+    return () if given is None else names(option, given, listing, what, own)
 
 
 def _run(
@@ -221,7 +238,9 @@ def _kinds(workload: WorkloadFile, own: Sequence[Named], path: Path) -> dict[str
         kinds[workload.file.name] = workload.kind
     for named in own:
         if named.name in kinds:
-            kinds[named.name] = named.name.partition("-")[0]
+            # Parts and boards have a name of their own; a policy keeps that of its file.
+            is_policy = named.name.endswith(".py")
+            kinds[named.name] = "policy" if is_policy else named.name.partition("-")[0]
     return dict(sorted(kinds.items()))
 
 

@@ -23,14 +23,20 @@ _ON_PART = "-of-"
 """Stands between layer and part in the name of a card, where there are several parts."""
 
 
+_OF_FILE, _IN_NAME = ".py:", ".py-"
+"""Between file and class of a layer in Python, and what stands for it in the name of a card."""
+
+
 def card_file(layer: str, part: str = "") -> str:
     """Name of the device file of a card, which is its value on the axis `block_device`, too."""
-    return f"{layer}{_ON_PART}{part.removesuffix('.toml')}.toml" if part else f"{layer}.toml"
+    # A name with a colon in it would be that of a policy.
+    name = layer.replace(_OF_FILE, _IN_NAME)
+    return f"{name}{_ON_PART}{part.removesuffix('.toml')}.toml" if part else f"{name}.toml"
 
 
 def layer_of(card: str) -> str:
     """The layer in a card, by the name of its device file."""
-    return card.removesuffix(".toml").partition(_ON_PART)[0]
+    return card.removesuffix(".toml").partition(_ON_PART)[0].replace(_IN_NAME, _OF_FILE)
 
 
 def cards_of(

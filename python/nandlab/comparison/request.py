@@ -7,6 +7,7 @@ from typing import Any
 
 from nandlab import data, engine
 from nandlab.claims.schema import Reader
+from nandlab.comparison.own_policies import OwnPolicies
 from nandlab.errors import NandlabError
 from nandlab.suggest import unknown
 from nandlab.toml_text import read_toml
@@ -63,6 +64,8 @@ class Candidates:
     file_systems: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = ()
+    cleaning: tuple[str, ...] = ()
+    """Cleaning policies of the layers that have a choice of them."""
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Mount options by file system, each a candidate; `-` stands for none."""
 
@@ -95,8 +98,13 @@ def on_mtdblock() -> frozenset[str]:
     return on_block_device() & usual
 
 
-def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:
-    """The names that an option lists with commas, each once, in small letters."""
+def names(
+    option: str, given: str, listing: str, what: str, own: OwnPolicies | None = None
+) -> tuple[str, ...]:
+    """The names that an option lists with commas, each once, in small letters.
+
+    `own` takes the policies of the user's own among them.
+    """
     known = {str(row["name"]): str(row["name"]) for row in engine.listing(listing)}
     for row in engine.listing(listing):
         known.update({str(alias): str(row["name"]) for alias in row.get("aliases", ())})
@@ -104,11 +112,24 @@ def names(option: str, given: str, listing: str, what: str) -> tuple[str, ...]:
     for word in given.split(","):
         name = word.strip().lower()
         if name not in known:
-            raise NandlabError(f"{option}: {unknown(what, word.strip(), known)}")
+            taken = None if own is None else own.take(option, word.strip(), listing)
+            if taken is None:
+                raise NandlabError(f"{option}: {unknown(what, word.strip(), known)}")
+            name = known[taken] = taken
         if known[name] in (known[other] for other in found):
             raise NandlabError(f"{option}: {word.strip()} is there twice")
         found.append(name)
     return tuple(found)
+
+
+def with_cleaning() -> frozenset[str]:
+    """Layers that have a choice of cleaning policies."""
+    rows = engine.listing("ftls")
+    return frozenset(
+        str(row["name"])
+        for row in rows
+        if any(one["name"] == "cleaning" for one in row.get("parameters", ()))
+    )
 
 
 NO_OPTIONS = "-"

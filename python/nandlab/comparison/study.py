@@ -69,9 +69,12 @@ def study_of(
         given = {key: value for key, value in workload.workload.items() if key != "kind"}
         study["workload"] = {"kind": "trace", "service_times": True, **given}
         study["axes"] = {"ftl": list(candidates.layers)}
+        if candidates.cleaning:
+            study["axes"]["cleaning"] = list(candidates.cleaning)
         if len(parts) > 1:
             study["axes"]["part"] = [part.name for part in parts]
-            study["axis_order"] = ["ftl", "part"]
+        if len(study["axes"]) > 1:
+            study["axis_order"] = list(study["axes"])
     else:
         _add_file_systems(study, candidates, workload, parts, host)
     if workload.kind == "iozone":

@@ -13,7 +13,7 @@ from typing import ClassVar
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nandlab.policy.natives import FlashBlocks, IoRequest, RandomStream
-    from nandlab.policy.views import CleaningView
+    from nandlab.policy.views import CleaningView, WearView, WriteView
 
 
 class Policy(ABC):
@@ -82,6 +82,42 @@ class Layer(Policy):
     def ram_bytes(self) -> int:
         """Bytes of RAM that the tables take in a device; not what Python takes for them."""
         return 0
+
+
+class WearLeveling(Policy):
+    """Says which free block is taken next, and which data moves to another block.
+
+    The setting `wear_leveling` of every layer takes such a class.
+    """
+
+    kind: ClassVar[str] = "wear-leveling"
+    interval_erases: ClassVar[int] = 16
+    """Erases between two calls of `level`."""
+
+    @abstractmethod
+    def allocate(self, view: WearView) -> int:
+        """Returns one of `view.free`, which the layer takes. It is called only if there is one."""
+
+    def level(self, view: WearView) -> tuple[int, int] | None:
+        """Returns one of `view.used` and one of `view.free`: the data of the first moves there.
+
+        None moves nothing. It is called only where a class has it, and there are blocks of both.
+        """
+        return None
+
+
+class CacheAdmission(Policy):
+    """Says which writes go through the write cache of a flash device.
+
+    The key `cache.admission` of a device takes such a class. It is asked about every write but
+    those with force unit access, which never wait in a cache.
+    """
+
+    kind: ClassVar[str] = "cache-admission"
+
+    @abstractmethod
+    def admits(self, view: WriteView) -> bool:
+        """Returns True for a write that waits in the cache, False for one that goes past it."""
 
 
 class Scheduler(Policy):

@@ -22,7 +22,15 @@ from nandlab.suggest import did_you_mean
 GROUP = "nandlab.policies"
 """Group of the entry points of installed packages."""
 
-_KINDS = {"cleaning": "cleaning policy", "layer": "translation layer", "scheduler": "scheduler"}
+_KINDS = {
+    "cache-admission": "policy of cache admission",
+    "cleaning": "cleaning policy",
+    "layer": "translation layer",
+    "scheduler": "scheduler",
+    "wear-leveling": "way of wear levelling",
+}
+
+_BASES = "CacheAdmission, CleaningPolicy, Layer, Scheduler or WearLeveling"
 
 OF_FILE = re.compile(r"(?P<file>[^:\n]+\.py):(?P<class>[^:\n]*)")
 """A policy in a file: FILE.py:CLASS."""
@@ -39,7 +47,7 @@ class OwnPolicy:
 
     @property
     def kind(self) -> str:
-        """cleaning, layer or scheduler."""
+        """One of cache-admission, cleaning, layer, scheduler, wear-leveling."""
         return self.made_of.kind
 
 
@@ -89,7 +97,9 @@ def register(
 
     found = []
     installed = None
-    for name in dict.fromkeys(names):
+    given = list(names)
+    given += [name for one in given for name in _names_of_device(one, folder, moved or {})]
+    for name in dict.fromkeys(given):
         if matched := OF_FILE.fullmatch(name):
             file = (moved or {}).get(name, matched["file"])
             policy = _of_file(name, file, matched["class"], folder)
@@ -108,10 +118,30 @@ def register(
     return found
 
 
+def _names_of_device(given: str, folder: Path | None, moved: Mapping[str, str]) -> Iterator[str]:
+    """Names within a device file: it may name a layer, and what the layer and the cache take."""
+    if not given.endswith(".toml"):
+        return
+    import tomllib
+
+    path = _found(moved.get(given, given), folder)
+    try:
+        device = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        # The engine says what is wrong with the file.
+        return
+    # No other section takes a policy, and sentences that name one are no names.
+    yield from names_in({key: device.get(key) for key in ("flash", "cache")})
+
+
+def _found(file: str, folder: Path | None) -> Path:
+    """A file beside the study, else where its name leads."""
+    beside = Path(file) if folder is None else folder / file
+    return beside if beside.is_file() else Path(file)
+
+
 def _of_file(name: str, file: str, wanted: str, folder: Path | None) -> OwnPolicy:
-    path = Path(file)
-    if folder is not None and (folder / path).is_file():
-        path = folder / path
+    path = _found(file, folder)
     if not path.is_file():
         raise NandlabError(f"{name}: there is no file {file}")
     module = _module(name, path)
@@ -126,7 +156,7 @@ def _of_file(name: str, file: str, wanted: str, folder: Path | None) -> OwnPolic
         known = ", ".join(sorted(classes)) or "none"
         raise NandlabError(
             f"{name}: {file} has no policy `{wanted}`: {did_you_mean(wanted, classes)}"
-            f"classes derived from CleaningPolicy, Layer or Scheduler: {known}"
+            f"classes derived from {_BASES}: {known}"
         )
     return OwnPolicy(name, classes[wanted], path)
 
@@ -177,9 +207,7 @@ def _of_entry_point(name: str, entry: Any) -> OwnPolicy:
         said = f"{type(error).__name__}: {error}"
         raise NandlabError(f"{name}: {entry.value} cannot be loaded: {said}") from None
     if not (isinstance(made_of, type) and issubclass(made_of, Policy) and hasattr(made_of, "kind")):
-        raise NandlabError(
-            f"{name}: {entry.value} is not derived from CleaningPolicy, Layer or Scheduler"
-        )
+        raise NandlabError(f"{name}: {entry.value} is not derived from {_BASES}")
     try:
         source = Path(inspect.getfile(made_of))
     except (TypeError, OSError):

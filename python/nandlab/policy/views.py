@@ -1,7 +1,8 @@
-"""What a cleaning policy sees of the flash: columns of numbers, one for each block."""
+"""What policies see: columns of numbers, one for each block, or a write and the cache."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from numpy import frombuffer, uint32, uint64
@@ -61,3 +62,44 @@ def _asked(name: str, column: Any) -> Any:
     if column is None:
         raise AttributeError(f'the view has no {name}: add "{name}" to looks_at of the class')
     return column
+
+
+class WearView:
+    """The free blocks and those with data, and the erases of each in its whole life."""
+
+    __slots__ = ("free", "free_erase_counts", "threshold", "used", "used_erase_counts")
+
+    def __init__(
+        self,
+        free: Any,
+        free_erase_counts: Any,
+        used: Any,
+        used_erase_counts: Any,
+        threshold: int,
+    ) -> None:
+        """Takes the columns as they are."""
+        self.free = free
+        """Numbers of the free blocks, the one released first in front."""
+        self.free_erase_counts = free_erase_counts
+        self.used = used
+        """Numbers of the blocks that hold data, in ascending order; none within `allocate`."""
+        self.used_erase_counts = used_erase_counts
+        self.threshold = threshold
+        """The setting `wear_threshold`: a difference of erase counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteView:
+    """A write that comes to a device, and its cache as it is then. A sector has 512 bytes."""
+
+    now_ns: int
+    """When the command is taken up."""
+    sector: int
+    """First sector of the write."""
+    sectors: int
+    waiting_sectors: int
+    """Those of the write that wait in the cache already: they take no more room."""
+    used_sectors: int
+    """Sectors that take room in the cache."""
+    capacity_sectors: int
+    """Sectors that have room in it."""

@@ -108,6 +108,7 @@ pub enum SettingError {
 pub struct Settings {
     values: BTreeMap<&'static str, Value>,
     given: BTreeSet<&'static str>,
+    seed: u64,
 }
 
 impl Settings {
@@ -133,7 +134,18 @@ impl Settings {
             values.insert(parameter.name, parameter.check(value)?);
             names.insert(parameter.name);
         }
-        Ok(Self { values, given: names })
+        Ok(Self { values, given: names, seed: 0 })
+    }
+
+    /// The same settings with a seed.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// The seed of what a policy of the user's own draws; 0 where nobody set one.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// The integer `name` if it was given, not defaulted: for kernel defaults that are a fraction

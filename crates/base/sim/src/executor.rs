@@ -273,6 +273,11 @@ impl Sim {
         YieldNow { sim: self.clone(), has_yielded: false }
     }
 
+    /// The seed, for what derives named streams of its own.
+    pub fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
     /// The random numbers of consumer `name`: the same for the same seed and name.
     pub fn stream(&self, name: &str) -> Stream {
         Stream::new(self.0.seed, name)

@@ -187,6 +187,7 @@ pub fn replay_all(options: &ReplayOptions, stacks: &Stacks) -> Result<Vec<Run>, 
         let (device, steadiness) = prepared(spec, stacks.preconditioning, options.seed)?;
         for scheduler in &schedulers {
             let settings = scheduler.settings(&BTreeMap::new()).expect("its own defaults");
+            let settings = settings.with_seed(options.seed);
             let outcome = replay(options, (scheduler, &settings), device.clone_box())?;
             let ftl = spec.flash.as_ref().map(|flash| flash.ftl.clone());
             runs.push(Run { ftl, steadiness, outcome });

@@ -109,7 +109,8 @@ impl BlockPath {
             let (hz, nr_requests) = (board.hz, NR_REQUESTS);
             let merging = true;
             let options = ElevatorOptions { hz, rotational, nr_requests, max_sectors, merging };
-            Elevator::new(request.scheduler, &request.settings, options)
+            let settings = request.settings.clone().with_seed(sim.seed());
+            Elevator::new(request.scheduler, &settings, options)
         };
         // A request must hold a page, or the page cache could not be written.
         let limit = |own: u32| request.max_sectors.unwrap_or(own).max(PAGE_SECTORS);

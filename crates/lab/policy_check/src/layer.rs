@@ -1,20 +1,23 @@
 //! What every translation layer keeps: its pages, across power cuts, while blocks go bad.
 //!
-//! A model is a table of versions. A page that was written holds its version, also after a power cut;
-//! a page that was trimmed reads zeros, and after a cut zeros or what it once held; the page under way when
-//! the power failed holds the old or the new version. That is the contract of [`Ftl`].
+//! A model is a table of versions. A page that was written holds its version, also after a power cut. The page
+//! under way when the power failed holds the old or the new version. A page that was trimmed reads zeros, and
+//! after a cut zeros or a version that it held before and whose copy may still lie on the flash. What a cut
+//! left counts from then on: a version newer than that, or any if zeros were left, never comes back. That is
+//! the contract of [`Ftl`].
+//!
+//! Every sequence is carried out twice, and all pages must lie at the same places.
 
 use crate::attempt::attempt;
+use crate::model::{PAGE_BYTES, Page, bytes_of, read};
 use crate::shorter::shortest;
 use crate::{Broken, Checked, Effort, Progress};
-use ftl::{Ftl, FtlEntry, FtlError, Settings, Value};
+use ftl::{Ftl, FtlEntry, FtlError, Settings, Value, VirtualPage};
 use nand::random::Stream;
 use nand::{Chip, CutPoint, FaultSettings, NandError, Part, Storage};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Bytes of a page: enough to say which write made it.
-const PAGE_BYTES: u32 = 256;
 /// Operations between two looks at all pages.
 /// A look ends a pending cut. Cuts come within two dozen operations of the chip, so most of them
 /// strike between two looks.
@@ -93,13 +96,17 @@ impl fmt::Display for Operation {
 }
 
 /// What a sequence came to.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     operations: u64,
     cuts: u64,
     cut_rebuilds: u64,
     retired_blocks: u64,
+    moved_blocks: u64,
 }
+
+/// Where all pages lie, and the wear of all blocks.
+type Outcome = (Counts, Vec<Option<VirtualPage>>, Vec<u32>);
 
 /// Checks a layer.
 ///
@@ -117,17 +124,18 @@ pub fn check_layer(
         let mut draw = Stream::new(effort.seed.wrapping_add(u64::from(number)), "layer check");
         let device = Device::drawn(&mut draw, effort.seed.wrapping_add(u64::from(number)));
         let operations = drawn(&mut draw, device, effort.operations);
-        match attempt(|| carry_out(check, device, &operations)) {
+        match attempt(|| keeps(check, device, &operations)) {
             Ok(counts) => {
                 sum.operations += counts.operations;
                 sum.cuts += counts.cuts;
                 sum.cut_rebuilds += counts.cut_rebuilds;
                 sum.retired_blocks += counts.retired_blocks;
+                sum.moved_blocks += counts.moved_blocks;
             }
             Err(said) => {
                 let mut fails = |some: &[Operation]| {
                     cancellation::check();
-                    attempt(|| carry_out(check, device, some)).err()
+                    attempt(|| keeps(check, device, some)).err()
                 };
                 let (left, what) = shortest(&operations, said, &Operation::simpler, &mut fails);
                 return Err(Broken {
@@ -140,13 +148,17 @@ pub fn check_layer(
         }
     }
     progress(effort.sequences, effort.sequences);
-    Ok(vec![
+    let mut checked = vec![
         ("sequences", u64::from(effort.sequences)),
         ("operations", sum.operations),
         ("power cuts", sum.cuts),
         ("power cuts in a rebuild", sum.cut_rebuilds),
         ("blocks that went bad", sum.retired_blocks),
-    ])
+    ];
+    if check.given.contains_key("wear_leveling") {
+        checked.push(("blocks moved to level wear", sum.moved_blocks));
+    }
+    Ok(checked)
 }
 
 impl Device {
@@ -236,24 +248,24 @@ fn drawn(draw: &mut Stream, device: Device, operations: u32) -> Vec<Operation> {
     (0..operations).map(|_| operation()).collect()
 }
 
-/// What the host expects of a page.
-#[derive(Clone, Copy, Default)]
-struct Page {
-    /// Version written last; zero for zeros.
-    version: u32,
-    /// Trimmed since its last write: old data may come back with a cut.
-    is_trimmed: bool,
-}
-
-impl Page {
-    /// # Errors
-    /// Another version was found than the page holds.
-    fn compare(self, lpn: u32, found: u32) -> Result<(), String> {
-        if found == self.version {
-            return Ok(());
-        }
-        Err(format!("page {lpn} {}, not {}", holds(found), shown(self.version)))
+/// # Errors
+/// What the layer did not keep, once or the second time.
+fn keeps(
+    check: &LayerCheck<'_>,
+    device: Device,
+    operations: &[Operation],
+) -> Result<Counts, String> {
+    let first = carry_out(check, device, operations)?;
+    // A second object in the same process: what goes by addresses of objects, or draws from elsewhere,
+    // comes out otherwise.
+    if carry_out(check, device, operations)? != first {
+        return Err(
+            "the same operations left pages at other places, or other blocks worn, the second \
+                    time; draw random numbers from self.random alone, and iterate over no set"
+                .into(),
+        );
     }
+    Ok(first.0)
 }
 
 /// # Errors
@@ -262,36 +274,36 @@ fn carry_out(
     check: &LayerCheck<'_>,
     device: Device,
     operations: &[Operation],
-) -> Result<Counts, String> {
+) -> Result<Outcome, String> {
     let mut ftl = device.build(check)?;
     let mut pages = vec![Page::default(); device.logical_pages as usize];
     let mut draw = Stream::new(device.seed, "cuts of rebuilds");
     let mut counts = Counts::default();
     for (number, operation) in (1_u32..).zip(operations) {
         counts.operations += 1;
-        let (lpn, wanted, outcome) = match *operation {
+        let (lpn, outcome) = match *operation {
             Operation::Cut { after, point } => {
                 ftl.flash_mut().chip_mut().cut_power_after(after, CUT_POINTS[point].0);
                 continue;
             }
-            Operation::Write(lpn) => {
-                let wanted = Page { version: number, is_trimmed: false };
-                (lpn, wanted, ftl.write(lpn, Some(&bytes_of(lpn, number))))
-            }
-            Operation::Trim(lpn) => (lpn, Page { version: 0, is_trimmed: true }, ftl.trim(lpn)),
+            Operation::Write(lpn) => (lpn, ftl.write(lpn, Some(&bytes_of(lpn, number)))),
+            Operation::Trim(lpn) => (lpn, ftl.trim(lpn)),
             Operation::Read(lpn) => {
-                let page = pages[lpn as usize];
                 let found = read(ftl.as_mut(), lpn)?;
                 if let Ok(found) = found {
-                    page.compare(lpn, found)?;
+                    pages[lpn as usize].compare(lpn, found)?;
                 }
-                (lpn, page, found.map(|_| ()))
+                (lpn, found.map(|_| ()))
             }
-            Operation::Flush => (0, pages[0], ftl.flush()),
+            Operation::Flush => (0, ftl.flush()),
         };
         match outcome {
             Ok(()) => {
-                pages[lpn as usize] = wanted;
+                match *operation {
+                    Operation::Write(_) => pages[lpn as usize].write(number),
+                    Operation::Trim(_) => pages[lpn as usize].trim(),
+                    _ => {}
+                }
                 if number.is_multiple_of(LOOK_INTERVAL) {
                     // A cut that is still to come would fall into the look.
                     ftl.flash_mut().chip_mut().power_on();
@@ -302,7 +314,12 @@ fn carry_out(
             Err(FtlError::Nand(NandError::PowerLost)) => {
                 counts.cuts += 1;
                 counts.cut_rebuilds += rebuild(ftl.as_mut(), &mut draw)?;
-                adopt(ftl.as_mut(), &mut pages, lpn, wanted)?;
+                match *operation {
+                    Operation::Write(_) => pages[lpn as usize].begin_write(number),
+                    Operation::Trim(_) => pages[lpn as usize].begin_trim(),
+                    _ => {}
+                }
+                adopt(ftl.as_mut(), &mut pages)?;
             }
             Err(error) => {
                 let free = ftl.flash().free_blocks();
@@ -313,8 +330,12 @@ fn carry_out(
     ftl.flash_mut().chip_mut().power_on();
     look(ftl.as_mut(), &pages)?;
     ftl.audit();
-    counts.retired_blocks += u64::from(ftl.flash().retired_blocks);
-    Ok(counts)
+    let flash = ftl.flash();
+    counts.retired_blocks += u64::from(flash.retired_blocks);
+    counts.moved_blocks += flash.leveled_blocks;
+    let wear = (0..flash.geometry().blocks).map(|block| flash.chip().erase_cycles(block)).collect();
+    let places = (0..device.logical_pages).map(|lpn| ftl.locate(lpn)).collect();
+    Ok((counts, places, wear))
 }
 
 /// Rebuilds, cutting the power again at most three times; returns those cuts.
@@ -342,23 +363,10 @@ fn rebuild(ftl: &mut dyn Ftl, draw: &mut Stream) -> Result<u64, String> {
 }
 
 /// After a cut: what is found holds from now on, if it is one of the versions that may be there.
-fn adopt(ftl: &mut dyn Ftl, pages: &mut [Page], under_way: u32, new: Page) -> Result<(), String> {
+fn adopt(ftl: &mut dyn Ftl, pages: &mut [Page]) -> Result<(), String> {
     for (lpn, page) in (0..).zip(pages) {
         let found = read(ftl, lpn)?.map_err(|error| format!("after a power cut, {error}"))?;
-        if found == page.version {
-            page.is_trimmed |= lpn == under_way && new.is_trimmed;
-            continue;
-        }
-        let is_new = lpn == under_way && found == new.version;
-        let may_come_back = page.is_trimmed || lpn == under_way && new.is_trimmed;
-        if !is_new && !may_come_back {
-            return Err(format!(
-                "after a power cut, page {lpn} {}, though {} was acknowledged",
-                holds(found),
-                shown(page.version)
-            ));
-        }
-        *page = Page { version: found, is_trimmed: page.is_trimmed && !is_new || found == 0 };
+        page.adopt(lpn, found)?;
     }
     Ok(())
 }
@@ -369,47 +377,4 @@ fn look(ftl: &mut dyn Ftl, pages: &[Page]) -> Result<(), String> {
         page.compare(lpn, read(ftl, lpn)?.map_err(|error| error.to_string())?)?;
     }
     Ok(())
-}
-
-/// The version that a page holds.
-///
-/// # Errors
-/// The data of another page, or of none.
-fn read(ftl: &mut dyn Ftl, lpn: u32) -> Result<Result<u32, FtlError>, String> {
-    // Not zeros: a layer that fills nothing in must not pass for one that reads an erased page.
-    let mut bytes = [0xaa; PAGE_BYTES as usize];
-    if let Err(error) = ftl.read(lpn, Some(&mut bytes)) {
-        return Ok(Err(error));
-    }
-    let version = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-    if bytes == bytes_of(lpn, version) {
-        return Ok(Ok(version));
-    }
-    let other = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    Err(if bytes == bytes_of(other, version) {
-        format!("page {lpn} holds the data of page {other}")
-    } else {
-        format!("page {lpn} holds data that was never written")
-    })
-}
-
-/// What version `version` of a page holds; version 0 is zeros.
-fn bytes_of(lpn: u32, version: u32) -> [u8; PAGE_BYTES as usize] {
-    let mut bytes = [0; PAGE_BYTES as usize];
-    if version > 0 {
-        for (word, place) in bytes.chunks_exact_mut(8).zip(0..) {
-            // Each word differs, so a page that is half old and half new is no version at all.
-            word[..4].copy_from_slice(&lpn.wrapping_add(place).to_le_bytes());
-            word[4..].copy_from_slice(&version.to_le_bytes());
-        }
-    }
-    bytes
-}
-
-fn holds(version: u32) -> String {
-    if version == 0 { "reads zeros".into() } else { format!("holds {}", shown(version)) }
-}
-
-fn shown(version: u32) -> String {
-    if version == 0 { "zeros".into() } else { format!("the write of line {version}") }
 }

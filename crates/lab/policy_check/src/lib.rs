@@ -4,11 +4,14 @@
 //! is. The first sequence that fails is made shorter as long as it still fails, and is the answer: a list of
 //! operations that a person can follow. The built-in rows pass the same checks, in the tests of this crate.
 
+mod admission;
 mod attempt;
 mod layer;
+mod model;
 mod scheduler;
 mod shorter;
 
+pub use admission::check_admission;
 pub use layer::{LayerCheck, check_layer};
 pub use scheduler::check_scheduler;
 

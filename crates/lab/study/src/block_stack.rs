@@ -141,7 +141,8 @@ impl BlockStack {
             max_sectors,
             merging: true,
         };
-        let elevator = Elevator::new(self.scheduler, &self.settings, options);
+        let settings = self.settings.clone().with_seed(context.seed());
+        let elevator = Elevator::new(self.scheduler, &settings, options);
         let queue = RequestQueue::new(sim, elevator, device, queue_options(&board, max_sectors));
         let cache = PageCache::new(sim, &cpus, &board, CacheOptions::default());
         let file = BlockFile::new(sim, cpus, board, queue.clone(), cache);

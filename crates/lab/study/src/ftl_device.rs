@@ -133,9 +133,17 @@ fn logical_pages_for(bytes: u64, geometry: &Geometry) -> Result<u32, StudyError>
 /// # Errors
 /// Unknown names, settings out of range, a chip too small for the layer or too large for memory.
 pub fn build_device(options: &DeviceOptions) -> Result<Box<dyn Ftl>, StudyError> {
+    build_seeded(options, 0)
+}
+
+/// As [`build_device`]; `seed` is that of what policies of the user's own draw.
+///
+/// # Errors
+/// As [`build_device`].
+pub(crate) fn build_seeded(options: &DeviceOptions, seed: u64) -> Result<Box<dyn Ftl>, StudyError> {
     let ResolvedDevice { entry, part, settings, logical_pages } = resolve(options)?;
     let chip = Chip::new(&part, Storage::Tags, &FaultSettings::default());
-    Ok(ftl::build(entry, chip, logical_pages, &settings)?)
+    Ok(ftl::build(entry, chip, logical_pages, &settings.with_seed(seed))?)
 }
 
 /// The most pages that the layer can offer on the part.

@@ -94,15 +94,25 @@ impl Study {
                 }
             }
         }
-        files.extend(self.own_policies());
+        let policies = self.own_policies(&files);
+        files.extend(policies);
         files
     }
 
-    /// Sources of the policies of the user's own that the study names.
-    fn own_policies(&self) -> Vec<OwnFile> {
+    /// Sources of the policies of the user's own that the study names, or a device file of it.
+    fn own_policies(&self, files: &[OwnFile]) -> Vec<OwnFile> {
         // A name may stand in an axis, a setting or a variant: wherever it does, it is this text.
         let study = serde_json::to_string(self).unwrap_or_default();
-        let is_named = |name: &str| study.contains(&serde_json::Value::from(name).to_string());
+        let devices: Vec<String> = files
+            .iter()
+            .filter(|file| file.what.ends_with("device"))
+            .filter_map(|file| std::fs::read_to_string(&file.path).ok())
+            .collect();
+        let is_named = |name: &str| {
+            // TOML has two kinds of quotes; a name within another one costs a key that differs.
+            study.contains(&serde_json::Value::from(name).to_string())
+                || devices.iter().any(|device| device.contains(name))
+        };
         let sources = ftl::own::sources().into_iter().filter(|(name, _)| is_named(name));
         sources.map(|(name, path)| OwnFile { what: "policy", name, path }).collect()
     }

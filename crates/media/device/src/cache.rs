@@ -61,6 +61,11 @@ impl WriteCache {
         u64::from(self.capacity_sectors) * crate::SECTOR_BYTES
     }
 
+    /// Sectors that have room.
+    pub(crate) fn capacity_sectors(&self) -> u32 {
+        self.capacity_sectors
+    }
+
     /// True if there is a cache at all.
     #[inline]
     pub(crate) fn exists(&self) -> bool {

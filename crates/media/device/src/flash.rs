@@ -22,6 +22,7 @@ mod parts;
 mod recording;
 mod supply;
 
+use crate::admission::{AdmissionView, Gate};
 use crate::cache::{Sectors, WriteCache, sectors};
 use crate::die::{BkopsLevel, Dies};
 use crate::divisor::Divisor;
@@ -64,6 +65,8 @@ pub struct FlashDevice {
     cleaning_times: CleaningTimes,
     pub(crate) dies: Dies,
     cache: WriteCache,
+    /// Which writes go through the cache, where a policy of the user's own says so.
+    gate: Option<Gate>,
     works_in_idle_time: bool,
     /// The host starts background operations.
     manual_bkops: bool,
@@ -502,6 +505,31 @@ impl FlashDevice {
         self.cache.withdraw(die, page as u32)
     }
 
+    /// True of a write that waits in the cache: there is one, and it is admitted.
+    #[inline]
+    fn goes_to_cache(&mut self, command: &Command, ready: Moment) -> bool {
+        self.cache.exists() && (self.gate.is_none() || self.is_admitted(command, ready))
+    }
+
+    /// Asks the policy of the user's own.
+    #[cold]
+    fn is_admitted(&mut self, command: &Command, ready: Moment) -> bool {
+        let waiting_sectors = (0..self.stripe(command).pages).map(|index| {
+            let piece = self.piece(command, index);
+            let waiting = self.cache.waiting(piece.page as u32).unwrap_or(0);
+            (waiting & sectors(piece.first, piece.end)).count_ones()
+        });
+        let view = AdmissionView {
+            now_ns: ready.ns,
+            sector: command.sector,
+            sectors: command.sectors,
+            waiting_sectors: waiting_sectors.sum(),
+            used_sectors: self.cache.used_sectors(),
+            capacity_sectors: self.cache.capacity_sectors(),
+        };
+        self.gate.as_mut().is_none_or(|gate| gate.admits(&view))
+    }
+
     /// Sectors go into the cache; done when the last one has arrived.
     fn write_to_cache(&mut self, command: &Command, ready: Moment) -> Result<Moment, FtlError> {
         let mut arrived = ready;
@@ -670,7 +698,7 @@ impl FlashDevice {
                 self.read_parts(command, early, ready, cached)
             }
             Operation::Read => self.read(command, early, ready, cached),
-            Operation::Write if self.cache.exists() && !command.fua => {
+            Operation::Write if !command.fua && self.goes_to_cache(command, ready) => {
                 *cached = command.sectors;
                 self.write_to_cache(command, ready)
             }
@@ -799,7 +827,7 @@ impl FlashDevice {
         let mut arrived = self.cross(ready, 1);
         let mut done = arrived;
         for write in writes {
-            let end = if self.cache.exists() {
+            let end = if self.goes_to_cache(write, arrived) {
                 *cached += write.sectors;
                 arrived = self.write_to_cache(write, arrived)?;
                 arrived

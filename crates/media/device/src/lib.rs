@@ -11,6 +11,7 @@
 //! What is left out: power states, link training.
 
 mod activity;
+mod admission;
 mod arbitration;
 mod build;
 mod cache;
@@ -41,6 +42,7 @@ mod table;
 mod timeline;
 
 pub use activity::{Activity, ActivityKind, CacheEvent, ChannelUse, DeviceActivity};
+pub use admission::{Admission, AdmissionEntry, AdmissionView, BuildAdmission, OWN_ADMISSIONS};
 pub use build::build;
 pub use command::{
     Command, Completion, DeviceError, DeviceFlash, DeviceStatistics, Operation, SECTOR_BYTES,

@@ -2,6 +2,7 @@
 //!
 //! Every value of a preset stands beside its source: a test refuses a key without one.
 
+use crate::admission;
 use crate::die::SuspendSpec;
 use crate::disk_spec::DiskSpec;
 use crate::host_spec::HostSpec;
@@ -120,11 +121,14 @@ fn default_ftl() -> String {
 }
 
 /// The write cache of a flash device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSpec {
     /// Bytes of RAM for data on its way to the dies; 0: writes are done when they are on the medium.
     pub bytes: u64,
+    /// Which writes go through the cache: `all`, or a policy of the user's own. Others go past it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<String>,
 }
 
 /// Cleaning, within writes and between commands.
@@ -234,6 +238,7 @@ const OPTIONAL_SECTIONS: &[&str] = &["read_retry", "slc", "suspend"];
 
 /// Keys that [`DeviceSpec::set`] takes beside `flash.settings.NAME`.
 const KEYS: &[&str] = &[
+    "cache.admission",
     "cache.bytes",
     "cleaning.background",
     "cleaning.free_target_blocks",
@@ -380,6 +385,12 @@ impl DeviceSpec {
     pub fn check(&self) -> Result<(), String> {
         self.check_values()?;
         self.slc.check_times()?;
+        if self.cache.admission.is_some() && self.cache.bytes == 0 {
+            return Err(
+                "cache.admission needs cache.bytes above 0: without a cache nothing is admitted"
+                    .into(),
+            );
+        }
         if self.cleaning.manual_bkops && self.host.executes > 1 {
             // `mmc_blk_cqe_complete_rq` looks at no exception bit.
             return Err("cleaning.manual_bkops needs host.executes = 1: with a command queue the host does not ask".into());
@@ -399,12 +410,16 @@ impl DeviceSpec {
                 self.read_retry.check()?;
                 self.suspend.check()?;
                 self.slc.check()?;
+                self.cache.check()?;
                 self.cleaning.check()
             }
             (None, Some(disk)) => {
                 disk.check()?;
                 if self.cache.bytes != 0 {
                     return Err("cache.bytes must be 0 for a disk: its write cache is off".into());
+                }
+                if self.cache.admission.is_some() {
+                    return Err("cache.admission says nothing of a disk: leave it out".into());
                 }
                 if self.cleaning != Cleaning::default() {
                     return Err("cleaning says nothing of a disk: leave it out".into());
@@ -522,6 +537,16 @@ impl FlashSpec {
     }
 }
 
+impl CacheSpec {
+    fn check(&self) -> Result<(), String> {
+        let is_known = self.admission.as_deref().is_none_or(admission::is_known);
+        first_broken(
+            "cache",
+            &[(is_known, "admission must be `all`, or a policy of your own as FILE.py:CLASS")],
+        )
+    }
+}
+
 impl Cleaning {
     fn check(&self) -> Result<(), String> {
         let rules = [
@@ -632,6 +657,7 @@ mod tests {
     fn the_keys_of_set_are_sorted_and_complete() {
         assert!(KEYS.windows(2).all(|pair| pair[0] < pair[1]));
         let optional = [
+            "cache.admission",
             "cleaning.manual_bkops",
             "flash.blocks",
             "flash.bus",

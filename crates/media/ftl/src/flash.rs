@@ -8,6 +8,7 @@
 
 use crate::free::FreePool;
 use crate::recovery::{Scan, scan_chip};
+use crate::wear::{Leveler, WearView};
 use crate::{FtlError, Settings};
 use fixedbitset::FixedBitSet;
 use nand::{Chip, Geometry, NandError, PageAddress, PageOrder, Role, Tag};
@@ -65,6 +66,10 @@ pub struct Flash {
     sequence: u64,
     least_worn_first: bool,
     wear_threshold: Option<u32>,
+    /// Wear levelling of the user's own, in place of the built-in one.
+    leveler: Option<Leveler>,
+    /// Erases between two looks at the spread of erase counts; none where data never moves.
+    wear_check_erases: Option<u64>,
     reserve_blocks: u32,
     erases_to_wear_check: u64,
     /// Operations since the last audit, in debug builds.
@@ -88,19 +93,28 @@ impl Flash {
     pub fn new(chip: Chip, settings: &Settings) -> Self {
         let blocks = chip.geometry().blocks;
         let leveling = settings.word("wear_leveling");
+        let leveler = Leveler::of(settings);
+        let is_static = leveling == "static";
+        let least_worn_first = is_static || leveling == "dynamic";
+        let wear_check_erases = match &leveler {
+            Some(leveler) => leveler.0.interval_erases(),
+            None => is_static.then_some(WEAR_CHECK_ERASES),
+        };
         // At first virtual and physical numbers agree; an exchange swaps two entries.
         let mut flash = Self {
             physical: (0..blocks).collect(),
-            free: FreePool::new(leveling != "none"),
+            free: FreePool::new(least_worn_first),
             is_free: FixedBitSet::with_capacity(blocks as usize),
             sealed: FixedBitSet::with_capacity(blocks as usize),
             needs_erase: FixedBitSet::with_capacity(blocks as usize),
             reserve: Vec::new(),
             sequence: 0,
-            least_worn_first: leveling != "none",
-            wear_threshold: (leveling == "static").then(|| settings.integer("wear_threshold")),
+            least_worn_first,
+            wear_threshold: wear_check_erases.map(|_| settings.integer("wear_threshold")),
+            leveler,
+            wear_check_erases,
             reserve_blocks: settings.integer("reserve_blocks"),
-            erases_to_wear_check: WEAR_CHECK_ERASES,
+            erases_to_wear_check: wear_check_erases.unwrap_or_default(),
             unaudited: 0,
             merges: MergeCounts::default(),
             retired_blocks: 0,
@@ -200,7 +214,7 @@ impl Flash {
         loop {
             // Taken before it is erased: a block whose erase fails is retired and must not be in
             // the pool.
-            let block = self.free.pop().ok_or(FtlError::NoFreeBlock)?;
+            let block = self.take_free().ok_or(FtlError::NoFreeBlock)?;
             self.is_free.remove(block as usize);
             // Free blocks of a scan are erased before their first use, since their last erase may
             // have been cut.
@@ -221,11 +235,11 @@ impl Flash {
         debug_assert!(!self.is_free.contains(block as usize), "a block is released once");
         debug_assert!(!self.reserve.contains(&block), "no layer holds a block of the reserve");
         self.erase_to_free(block)?;
-        if self.wear_threshold.is_some() {
+        if let Some(interval_erases) = self.wear_check_erases {
             // Counted in erases and not in time: wear comes from erases alone.
             self.erases_to_wear_check -= 1;
             if self.erases_to_wear_check == 0 {
-                self.erases_to_wear_check = WEAR_CHECK_ERASES;
+                self.erases_to_wear_check = interval_erases;
                 self.level_wear()?;
             }
         }
@@ -798,18 +812,80 @@ impl Flash {
         self.free.push(block, self.chip.erase_cycles(self.physical[block as usize]));
     }
 
+    /// Takes a free block out of the pool: the first of its order, or the one that the policy names.
+    fn take_free(&mut self) -> Option<u32> {
+        if self.leveler.is_none() {
+            return self.free.pop();
+        }
+        let free = self.free.blocks();
+        if free.is_empty() {
+            return None;
+        }
+        let block = self.ask(&free, &[], |leveler, view| leveler.0.allocate(view))?;
+        debug_assert!(free.contains(&block), "a policy names one of the free blocks");
+        self.free.take(block);
+        Some(block)
+    }
+
+    /// Asks the policy of the user's own about these blocks; none where there is no policy.
+    fn ask<T>(
+        &mut self,
+        free: &[u32],
+        used: &[u32],
+        question: impl FnOnce(&mut Leveler, &WearView) -> T,
+    ) -> Option<T> {
+        // Taken out for the call: it looks at the flash that it is a part of.
+        let mut leveler = self.leveler.take()?;
+        let threshold = self.wear_threshold.unwrap_or_default();
+        let answer = question(&mut leveler, &WearView { flash: self, free, used, threshold });
+        self.leveler = Some(leveler);
+        Some(answer)
+    }
+
+    /// Moves data where the policy of the user's own says so.
+    fn level_by_policy(&mut self) -> Result<(), FtlError> {
+        let used: Vec<u32> =
+            (0..self.geometry().blocks).filter(|block| self.holds_data(*block)).collect();
+        // A block that still needs an erase takes no data, for its erase may fail.
+        let mut free = self.free.blocks();
+        free.retain(|block| !self.needs_erase.contains(*block as usize));
+        if used.is_empty() || free.is_empty() {
+            return Ok(());
+        }
+        let answer = self.ask(&free, &used, |leveler, view| leveler.0.level(view)).flatten();
+        let Some((from, to)) = answer else { return Ok(()) };
+        debug_assert!(used.contains(&from) && free.contains(&to), "a policy names such blocks");
+        self.free.take(to);
+        self.is_free.remove(to as usize);
+        self.move_data(from, to)
+    }
+
+    /// True of a block in use that is not erased.
+    fn holds_data(&self, block: u32) -> bool {
+        // An erased block in use holds nothing that could be cold.
+        self.is_in_use(block) && self.chip.next_page(self.physical[block as usize]) > 0
+    }
+
+    /// Moves all data of a block to an erased one that was taken from the pool.
+    fn move_data(&mut self, from: u32, to: u32) -> Result<(), FtlError> {
+        self.leveled_blocks += 1;
+        // From page 0: all of the block's pages.
+        if self.exchange(from, to, 0)? {
+            return self.erase_to_free(to);
+        }
+        self.retire(to)?;
+        self.free_spare();
+        Ok(())
+    }
+
     /// Moves the data of the least-worn block in use to the most-worn free block if their erase
     /// counts lie further apart than the threshold.
     fn level_wear(&mut self) -> Result<(), FtlError> {
+        if self.leveler.is_some() {
+            return self.level_by_policy();
+        }
         let Some(threshold) = self.wear_threshold else { return Ok(()) };
-        let in_use = |block: &u32| {
-            let physical = self.physical[*block as usize];
-            !self.is_free.contains(*block as usize)
-                && !self.reserve.contains(block)
-                && !self.chip.is_bad(physical)
-                // An erased block in use holds nothing that could be cold.
-                && self.chip.next_page(physical) > 0
-        };
+        let in_use = |block: &u32| self.holds_data(*block);
         let cycles_of = |block: &u32| self.chip.erase_cycles(self.physical[*block as usize]);
         let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(cycles_of) else {
             return Ok(());
@@ -825,14 +901,7 @@ impl Flash {
             self.push_free(worn);
             return Ok(());
         }
-        self.leveled_blocks += 1;
-        // From page 0: all of the cold block's pages.
-        if self.exchange(coldest, worn, 0)? {
-            return self.erase_to_free(worn);
-        }
-        self.retire(worn)?;
-        self.free_spare();
-        Ok(())
+        self.move_data(coldest, worn)
     }
 }
 

@@ -55,6 +55,14 @@ impl FreePool {
         }
     }
 
+    /// Takes this block, which is in the pool.
+    pub(crate) fn take(&mut self, wanted: u32) {
+        match self {
+            Self::Fifo(queue) => queue.retain(|block| *block != wanted),
+            Self::LeastWorn(set, _) => set.retain(|(_, _, block)| *block != wanted),
+        }
+    }
+
     /// Orders the pool anew by the cycles that blocks have now; blocks of equal cycles keep their order.
     pub(crate) fn age(&mut self, cycles_of: impl Fn(u32) -> u32) {
         if let Self::LeastWorn(set, _) = self {

@@ -35,6 +35,7 @@ mod shared_logs;
 mod superblock;
 mod table;
 mod valid;
+pub mod wear;
 mod work;
 
 pub use contract::{BlocksRequired, BuildFtl, Features, Ftl, FtlEntry, PredictWaf, Table};

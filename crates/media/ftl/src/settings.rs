@@ -10,7 +10,7 @@ pub use ::settings::{Kind, OwnPolicyError, OwnRows, Parameter, SettingError, Val
 pub const COMMON_PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "wear_leveling",
-        kind: Kind::Choice(&["none", "dynamic", "static"]),
+        kind: crate::wear::KIND,
         default: "none",
         summary: "none: free blocks in order of release; dynamic: least-worn free block first; static: dynamic, and cold data moves to worn blocks",
     },
@@ -42,6 +42,12 @@ impl Settings {
         given: &BTreeMap<String, Value>,
     ) -> Result<Self, SettingError> {
         ::settings::Settings::new(&[COMMON_PARAMETERS, parameters], given).map(Self)
+    }
+
+    /// The same settings with a seed, for policies of the user's own.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self(self.0.with_seed(seed))
     }
 }
 

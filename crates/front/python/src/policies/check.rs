@@ -3,7 +3,9 @@
 use crate::boundary::{interruptible, tell};
 use crate::failed;
 use ftl::Value;
-use policy_check::{Broken, Checked, Effort, LayerCheck, check_layer, check_scheduler};
+use policy_check::{
+    Broken, Checked, Effort, LayerCheck, check_admission, check_layer, check_scheduler,
+};
 use pyo3::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -52,6 +54,15 @@ fn carry_out(
             let given = BTreeMap::from([("cleaning".to_owned(), Value::Word(name.to_owned()))]);
             Ok(check_layer(&layer("page", given)?, effort, watch))
         }
+        "wear-leveling" => {
+            // Low, so that a policy which heeds the threshold moves data in a short sequence.
+            let given = BTreeMap::from([
+                ("wear_leveling".to_owned(), Value::Word(name.to_owned())),
+                ("wear_threshold".to_owned(), Value::Integer(2)),
+            ]);
+            Ok(check_layer(&layer("page", given)?, effort, watch))
+        }
+        "cache-admission" => Ok(check_admission(name, effort, watch)),
         "scheduler" => {
             let entry = sched::find_scheduler(name).ok_or_else(unknown)?;
             Ok(check_scheduler(entry, effort, watch))

@@ -1,11 +1,12 @@
 //! Cleaning policies of the user's own.
 
+use super::columns::{narrow, wide};
 use super::object::{Own, OwnClass, named};
 use crate::failed;
 use ftl::Settings;
 use ftl::cleaning::{OWN_POLICIES, Policy, PolicyEntry, View};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyType};
+use pyo3::types::PyType;
 
 /// A column of the view: a number for each block that may be cleaned.
 #[derive(Clone, Copy, PartialEq)]
@@ -44,7 +45,9 @@ pub(super) fn register(name: String, class: &Bound<'_, PyType>) -> PyResult<()> 
     }
     let (own, summary) = (class.name, class.summary(python));
     let build = move |settings: &Settings| -> Box<dyn Policy> {
-        let seed = u64::from(settings.integer("cleaning_seed"));
+        // A seed that somebody set counts; else the policy draws by that of the study.
+        let given = settings.given_integer("cleaning_seed");
+        let seed = given.map_or(settings.seed(), u64::from);
         let own = Python::attach(|python| class.make(python, seed, ()));
         Box::new(OwnCleaning { own, columns: columns.clone(), numbers: Vec::new() })
     };
@@ -70,30 +73,21 @@ struct OwnCleaning {
 impl OwnCleaning {
     /// The view as Python sees it: arrays that are filled anew at every call.
     fn view<'py>(&self, python: Python<'py>, view: &View<'_>) -> PyResult<Bound<'py, PyAny>> {
-        let maker = python.import("nandlab.policy.views")?;
-        let narrow = |name: &str, of: &dyn Fn(u32) -> u32| -> PyResult<Bound<'py, PyAny>> {
-            let bytes: Vec<u8> =
-                // In the byte order of the machine, which NumPy takes as it is: one call instead of
-                // a Python number for each block.
-                self.numbers.iter().flat_map(|block| of(*block).to_ne_bytes()).collect();
-            maker.getattr(name)?.call1((PyBytes::new(python, &bytes),))
-        };
+        let of_each =
+            |of: &dyn Fn(u32) -> u32| narrow(python, self.numbers.iter().map(|block| of(*block)));
         let mut given = vec![
-            ("blocks", narrow("narrow", &|block| block)?),
+            ("blocks", of_each(&|block| block)?),
             ("pages_per_block", view.pages_per_block().into_pyobject(python)?.into_any()),
         ];
         for (name, column) in &self.columns {
             let values = match column {
-                Column::ValidPages => narrow("narrow", &|block| view.valid_pages(block))?,
-                Column::EraseCounts => narrow("narrow", &|block| view.erase_count(block))?,
-                Column::Ages => {
-                    let ages = self.numbers.iter().flat_map(|block| view.age(*block).to_ne_bytes());
-                    let bytes = PyBytes::new(python, &ages.collect::<Vec<u8>>());
-                    maker.getattr("wide")?.call1((bytes,))?
-                }
+                Column::ValidPages => of_each(&|block| view.valid_pages(block))?,
+                Column::EraseCounts => of_each(&|block| view.erase_count(block))?,
+                Column::Ages => wide(python, self.numbers.iter().map(|block| view.age(*block)))?,
             };
             given.push((*name, values));
         }
+        let maker = python.import("nandlab.policy.views")?;
         maker.getattr("CleaningView")?.call((), Some(&named(python, &given)?))
     }
 }

@@ -15,6 +15,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 // No `Exception`: a layer that catches all of those must not go on without power.
 create_exception!(
@@ -41,6 +42,8 @@ pub(crate) struct FlashBlocks {
     logical_pages: u32,
     /// Error of the engine that an exception stands for.
     failure: Option<FtlError>,
+    /// What a policy below the layer broke: the run is left when the layer has returned.
+    broken: Option<OwnPolicyError>,
 }
 
 impl FlashBlocks {
@@ -50,6 +53,23 @@ impl FlashBlocks {
 
     fn flash_mut(&mut self) -> PyResult<&mut Flash> {
         self.flash.as_deref_mut().ok_or_else(kept)
+    }
+
+    /// An operation that may ask the policy that levels wear.
+    fn operate<T>(&mut self, work: impl FnOnce(&mut Flash) -> Result<T, FtlError>) -> PyResult<T> {
+        let flash = self.flash_mut()?;
+        // No unwinding crosses the interpreter, which would take it for a defect of the engine.
+        match catch_unwind(AssertUnwindSafe(|| work(flash))) {
+            Ok(done) => done.map_err(|error| self.raise(error)),
+            Err(reason) => match reason.downcast::<OwnPolicyError>() {
+                Ok(error) => {
+                    let told = failed(&error);
+                    self.broken = Some(*error);
+                    Err(told)
+                }
+                Err(other) => resume_unwind(other),
+            },
+        }
     }
 
     /// Turns an error of the engine into its exception, and remembers it.
@@ -161,15 +181,13 @@ impl FlashBlocks {
 
     /// Takes an erased block.
     fn allocate(&mut self) -> PyResult<u32> {
-        let taken = self.flash_mut()?.allocate();
-        taken.map_err(|error| self.raise(error))
+        self.operate(Flash::allocate)
     }
 
     /// Erases a block and gives it back.
     fn release(&mut self, block: u32) -> PyResult<()> {
         self.check_block(block)?;
-        let done = self.flash_mut()?.release(block);
-        done.map_err(|error| self.raise(error))
+        self.operate(|flash| flash.release(block))
     }
 
     /// The lowest page above all that are programmed; as many as a block has, if none can follow.
@@ -197,8 +215,7 @@ impl FlashBlocks {
         {
             return Err(failed(format!("{} bytes for a page of {bytes}", data.len())));
         }
-        let done = self.flash_mut()?.program(at, lpn, Role::Data, data);
-        done.map_err(|error| self.raise(error))
+        self.operate(|flash| flash.program(at, lpn, Role::Data, data))
     }
 
     /// Copies a page with its bytes: one page read and one page program.
@@ -215,8 +232,7 @@ impl FlashBlocks {
         if from_block == block {
             return Err(failed(format!("a copy leaves its block, and both are block {block}")));
         }
-        let done = self.flash_mut()?.copy(from, to, lpn, Role::Data);
-        done.map_err(|error| self.raise(error))
+        self.operate(|flash| flash.copy(from, to, lpn, Role::Data))
     }
 
     /// Reads a page that holds `lpn`: its bytes, or None on a chip that stores none.
@@ -270,8 +286,8 @@ pub(super) fn register(name: String, class: &Bound<'_, PyType>) -> PyResult<()> 
             asked.unwrap_or_else(|error| leave(python, own, &error))
         })
     };
-    let build = move |flash: Flash, logical_pages: u32, _: &Settings| -> Box<dyn Ftl> {
-        Box::new(OwnLayer::new(&class, flash, logical_pages))
+    let build = move |flash: Flash, logical_pages: u32, settings: &Settings| -> Box<dyn Ftl> {
+        Box::new(OwnLayer::new(&class, flash, logical_pages, settings.seed()))
     };
     let entry = FtlEntry {
         name: own,
@@ -302,12 +318,17 @@ struct OwnLayer {
 }
 
 impl OwnLayer {
-    fn new(class: &OwnClass, flash: Flash, logical_pages: u32) -> Self {
+    fn new(class: &OwnClass, flash: Flash, logical_pages: u32, seed: u64) -> Self {
         Python::attach(|python| {
-            let lent = FlashBlocks { flash: Some(Box::new(flash)), logical_pages, failure: None };
+            let lent = FlashBlocks {
+                flash: Some(Box::new(flash)),
+                logical_pages,
+                failure: None,
+                broken: None,
+            };
             let made =
                 Bound::new(python, lent).unwrap_or_else(|error| leave(python, class.name, &error));
-            let own = class.make(python, 0, (made.clone(), logical_pages));
+            let own = class.make(python, seed, (made.clone(), logical_pages));
             let flash = made.borrow_mut().flash.take();
             Self { own, flash, logical_pages }
         })
@@ -324,17 +345,22 @@ impl OwnLayer {
     ) -> Result<T, FtlError> {
         Python::attach(|python| {
             let logical_pages = self.logical_pages;
-            let lent = FlashBlocks { flash: self.flash.take(), logical_pages, failure: None };
+            let flash = self.flash.take();
+            let lent = FlashBlocks { flash, logical_pages, failure: None, broken: None };
             let lent = self.own.expect(python, Bound::new(python, lent));
             let outcome = call(self.own.bind(python), &lent);
             // Taken back whatever happened: a layer without its flash could not even be asked for
             // its counters.
-            let (flash, failure) = {
+            let (flash, failure, broken) = {
                 let mut lent = lent.borrow_mut();
-                (lent.flash.take(), lent.failure)
+                (lent.flash.take(), lent.failure, lent.broken.take())
             };
             self.flash = flash;
             debug_assert!(self.flash.is_some(), "the flash is back after a call");
+            // Whatever the layer made of it: the policy below it is wrong.
+            if let Some(error) = broken {
+                error.leave();
+            }
             // Without power nothing that the layer says counts, even if it caught the exception.
             if let Some(error @ FtlError::Nand(NandError::PowerLost)) = failure {
                 return Err(error);

@@ -1,4 +1,5 @@
-//! Policies that a user writes in Python: cleaning policies, translation layers, I/O schedulers.
+//! Policies that a user writes in Python: cleaning policies, translation layers, I/O
+//! schedulers, wear levelling, admission to the write cache of a device.
 //!
 //! Each contract of the engine has one adaptor here. It holds an object of the user's class, calls it with
 //! the interpreter's lock, and checks what it answers: a policy may be wrong, and then the user wants to
@@ -7,12 +8,15 @@
 //! **Determinism.** An object is made anew for every run, and copied (`copy.deepcopy`) where the engine
 //! copies a device. What it draws comes from the stream that it is handed.
 
+mod admission;
 mod check;
 mod cleaning;
+mod columns;
 mod layer;
 mod object;
 mod scheduler;
 mod stream;
+mod wear;
 
 use crate::failed;
 use pyo3::prelude::*;
@@ -35,8 +39,10 @@ fn register_policy(
         "cleaning" => cleaning::register(name.clone(), &class)?,
         "layer" => layer::register(name.clone(), &class)?,
         "scheduler" => scheduler::register(name.clone(), &class)?,
+        "wear-leveling" => wear::register(name.clone(), &class)?,
+        "cache-admission" => admission::register(name.clone(), &class)?,
         _ => {
-            let kinds = "cleaning, layer or scheduler";
+            let kinds = "cleaning, layer, scheduler, wear-leveling or cache-admission";
             return Err(failed(format!("`{kind}` is no kind of policy: {kinds}")));
         }
     }

@@ -119,8 +119,8 @@ pub(super) fn register(name: String, class: &Bound<'_, PyType>) -> PyResult<()> 
         sorts_dispatch: class.attribute(python, "sorts_dispatch")?.is_truthy()?,
     };
     let (own, summary) = (class.name, class.summary(python));
-    let build = move |_: &sched::Settings, _: sched::Clock| -> Box<dyn Scheduler> {
-        let own = Python::attach(|python| class.make(python, 0, ()));
+    let build = move |settings: &sched::Settings, _: sched::Clock| -> Box<dyn Scheduler> {
+        let own = Python::attach(|python| class.make(python, settings.seed(), ()));
         Box::new(OwnScheduler { own, hooks, requests: Vec::new(), held: 0 })
     };
     let entry = SchedulerEntry {

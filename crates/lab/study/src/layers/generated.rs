@@ -4,7 +4,7 @@
 
 use super::device_plan::{check_device, check_layers, device_axes, device_of, identity_of};
 use crate::StudyError;
-use crate::ftl_device::{DeviceOptions, build_device, resolve};
+use crate::ftl_device::{DeviceOptions, build_seeded, resolve};
 use crate::metric::Metric;
 use crate::replay::Replay;
 use crate::replay_metrics::device_metrics;
@@ -90,7 +90,8 @@ pub(super) fn plan<D: Draw>(study: &Study, values: &Combination<'_>) -> Planned 
 
 impl<D: Draw> Plan for GeneratedPlan<D> {
     fn carry_out(&self, context: &RunContext<'_>) -> Result<Option<Measured>, StudyError> {
-        let mut replay = Replay::new(build_device(&self.device)?, AddressRule::Error);
+        let mut replay =
+            Replay::new(build_seeded(&self.device, context.seed())?, AddressRule::Error);
         if !self.write(context, &mut replay)? {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 use super::device_plan::{check_device, check_layers, device_axes, device_of, identity_of};
 use crate::StudyError;
 use crate::braces::filled_in;
-use crate::ftl_device::{DeviceOptions, build_device};
+use crate::ftl_device::{DeviceOptions, build_seeded};
 use crate::metric::Metric;
 use crate::replay::Replay;
 use crate::replay_metrics::{cumulative, device_metrics};
@@ -92,7 +92,9 @@ fn plan(study: &Study, values: &Combination<'_>) -> Planned {
 impl Plan for TracePlan {
     fn carry_out(&self, context: &RunContext<'_>) -> Result<Option<Measured>, StudyError> {
         let requests = context.requests.expect("the traces of all plans are loaded");
-        let mut replay = Replay::new(build_device(&self.device)?, AddressRule::Error);
+        // Repeats are the same work, whatever the workload draws: they have one seed.
+        let layer = build_seeded(&self.device, context.study_seed)?;
+        let mut replay = Replay::new(layer, AddressRule::Error);
         let stopped = context.stopped;
         let complete = match self.preconditioning {
             Preconditioning::None => true,

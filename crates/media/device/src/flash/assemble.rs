@@ -1,6 +1,7 @@
 //! From a description to a flash device.
 
 use super::{FlashDevice, PAGE_SECTORS_MAX, Places, Timeline, WriteCache};
+use crate::admission::Gate;
 use crate::die::Dies;
 use crate::divisor::Divisor;
 use crate::read_retry::ReadRetry;
@@ -43,7 +44,9 @@ fn settings(flash: &FlashSpec, seed: u64) -> Result<Settings, String> {
         };
         given.insert(name.clone(), value);
     }
-    Settings::new(entry.parameters, &given).map_err(|error| format!("flash.settings: {error}"))
+    Settings::new(entry.parameters, &given)
+        .map(|settings| settings.with_seed(seed))
+        .map_err(|error| format!("flash.settings: {error}"))
 }
 
 impl FlashDevice {
@@ -148,6 +151,7 @@ impl FlashDevice {
             cleaning_times: CleaningTimes::default(),
             dies,
             cache: WriteCache::new(spec.cache.bytes, flash.dies()),
+            gate: Gate::of(spec.cache.admission.as_deref(), seed),
             works_in_idle_time: spec.cache.bytes > 0
                 || spec.cleaning.background
                 || spec.slc.fold_idle_ns > 0,
