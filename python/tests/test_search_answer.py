@@ -119,11 +119,11 @@ def test_a_search_that_gives_up_has_not_seen_the_whole_space(
     """Points that are refused end a search, too: the others were never asked for."""
     text = SPACE.replace("low = 24", "low = 1").replace("step = 12", "step = 1")
     text = text.replace("repeats = 3", "repeats = 1")
-    space.write_text(text.replace('"page", "dftl"', '"page", "fast"'), encoding="utf-8")
+    space.write_text(text.replace('"page", "dftl"', '"fast"'), encoding="utf-8")
     monkeypatch.setattr("nandlab.design_space.search._REFUSED_MAX", 1)
     found = nl.search(space, objective="waf", runs=2, seed=3, out=tmp_path / "out")
     asked = len(found.rows) + sum(one["points"] for one in found.answer["refused"])
-    assert asked < 72
+    assert asked < 36
     assert found.answer["is_exhausted"] is False
 
 
