@@ -30,6 +30,28 @@ def parse_bytes(text: str, place: str) -> int:
     return int(size_bytes)
 
 
+DAYS_OF_A_YEAR = 365.25
+"""A Julian year, as in the engine."""
+
+_DAYS = {"s": 1 / 86_400, "hour": 1 / 24, "h": 1 / 24, "day": 1.0, "d": 1.0, "week": 7.0}
+"""Days of the periods that a rate may have."""
+
+
+def bytes_a_day(given: int | str, place: str) -> float:
+    """Bytes a day of a rate such as `20GB/day` or `1MiB/s`; a size alone is that of a day.
+
+    `place` names the option. Raises `NandlabError` for what is no rate.
+    """
+    if isinstance(given, int):
+        return float(natural_number(place, given, bits=64))
+    size, slash, period = given.partition("/")
+    if slash and period.strip() not in _DAYS:
+        raise NandlabError(
+            f"{place}: {given!r} is not a rate: write 20GB/day; periods are {', '.join(_DAYS)}"
+        )
+    return parse_bytes(size, place) / _DAYS[period.strip() or "day"]
+
+
 def natural_number(place: str, value: int, *, least: int = 1, bits: int = 32) -> int:
     """`value`, if it is at least `least` and fits in so many bits. `place` names the option."""
     if not least <= value < 2**bits:

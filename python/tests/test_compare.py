@@ -11,11 +11,11 @@ from nandlab.comparison.answer import headline, sentence, table
 from nandlab.comparison.candidates import candidates
 from nandlab.comparison.criteria import years
 from nandlab.comparison.request import read_workload
-from nandlab.comparison.study import toml
 from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame
 from nandlab.present import present
 from nandlab.present.units import estimate_text
+from nandlab.toml_text import toml_of
 
 SCRIPT = """mkdir d 755
 putn d/f 0 12 644 6000 2000 x 1
@@ -338,7 +338,7 @@ def test_a_study_is_written_as_toml() -> None:
     import tomllib
 
     table = {"a": 1, "b": {"c": 'x "y" é', "d": {"e": [1, 2]}}, "f": True}
-    assert tomllib.loads(toml(table)) == table
+    assert tomllib.loads(toml_of(table)) == table
 
 
 def test_a_folder_is_no_workload_file(tmp_path: Path) -> None:

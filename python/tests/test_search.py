@@ -16,13 +16,13 @@ import pytest
 from planted_space import METRICS, RUNS, SPACE, question, read_table, searched
 
 import nandlab as nl
+from nandlab.byte_sizes import bytes_a_day
 from nandlab.claims.statistics import Interval
 from nandlab.design_space import answer
 from nandlab.design_space import evaluate as evaluating
 from nandlab.design_space.front import RULE, front_of
 from nandlab.design_space.metrics import (
     Measured,
-    host_rate,
     measured,
     parse_constraint,
     parse_objectives,
@@ -310,7 +310,7 @@ def test_conditions_and_ranges_make_the_points(space: Path) -> None:
         (lambda: parse_constraint("life_years=10"), "write NAME>=NUMBER"),
         (lambda: parse_constraint("ram_bytes<=ten"), "not a size"),
         (lambda: parse_constraint("p99_latency<2min"), "times take ns"),
-        (lambda: host_rate("20GB"), "20GB/day"),
+        (lambda: bytes_a_day("20GB/month", "--host-writes"), "write 20GB/day; periods are s, h"),
     ],
 )
 def test_what_objectives_may_not_say(call: Callable[[], object], message: str) -> None:
@@ -323,7 +323,9 @@ def test_bounds_have_units() -> None:
     assert parse_constraint("p99_latency < 2ms").bound == 2e6
     assert not parse_constraint("erases<5").is_kept(5)
     assert parse_constraint("erases<=5").is_kept(5)
-    assert host_rate("24GB/day") == host_rate("1GB/hour") == 24e9
+    assert bytes_a_day("24GB/day", "x") == pytest.approx(bytes_a_day("1GB/hour", "x")) == 24e9
+    # One grammar for --host-writes and --rate: a size alone is that of a day.
+    assert bytes_a_day("24GB", "x") == bytes_a_day(24 * 10**9, "x") == 24e9
 
 
 def test_a_metric_that_no_point_has_is_refused(space: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from nandlab.api.answer import Answer, csv_text
 from nandlab.api.given import Size, TraceReading, checked
-from nandlab.byte_sizes import parse_bytes
+from nandlab.byte_sizes import bytes_a_day
 from nandlab.errors import NandlabError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def life(
     """
     if not 0 < years < 10_000:
         raise NandlabError(f"--years {years:g}: must be above 0 and below 10,000")
-    bytes_per_day = _rate(rate)
+    bytes_per_day = None if rate is None else bytes_a_day(rate, "--rate")
     given = _workload_file(workload)
     if given is not None and given.kind != "trace":
         layered = {"--ftl": ftl, "--set": settings or None, "--logical-size": logical_size}
@@ -129,16 +129,6 @@ def _refuse(given: Mapping[str, object], reason: str) -> None:
     for option, value in given.items():
         if value is not None:
             raise NandlabError(f"{option}: {reason}")
-
-
-def _rate(given: Size | None) -> float | None:
-    """Bytes in a day; `/day` may stand behind a size."""
-    if given is None:
-        return None
-    found = parse_bytes(given.removesuffix("/day"), "--rate") if isinstance(given, str) else given
-    if found < 1:
-        raise NandlabError(f"--rate {found}: must be at least 1 byte in a day")
-    return float(found)
 
 
 def _workload_file(workload: str | Path) -> "WorkloadFile | None":

@@ -89,10 +89,10 @@ def search(
             it: out/search-NAME, after the name of the file.
 
     """
-    from nandlab.byte_sizes import natural_number
+    from nandlab.byte_sizes import bytes_a_day, natural_number
     from nandlab.design_space.answer import data_of, points_rows, points_text, write
     from nandlab.design_space.answered import answered
-    from nandlab.design_space.metrics import host_rate, parse_constraint, parse_objectives
+    from nandlab.design_space.metrics import parse_constraint, parse_objectives
     from nandlab.design_space.points import Points
     from nandlab.design_space.sampler import RandomSampler, Sampler
     from nandlab.design_space.search import Asking, Question, check_axes
@@ -110,7 +110,7 @@ def search(
         parse_objectives(objective),
         tuple(parse_constraint(one) for one in bounds),
         runs,
-        None if host_writes is None else host_rate(host_writes),
+        None if host_writes is None else bytes_a_day(host_writes, "--host-writes"),
     )
     read = read_space(Path(space))
     folder = Path(out) if out is not None else Path("out") / f"search-{read.path.stem}"
@@ -129,6 +129,12 @@ def search(
         done = points.finished()
         told = f"Interrupted: {done:,} finished point{'s are' if done != 1 else ' is'} in {folder}."
         raise Interrupted(f"{told} The same command goes on there.") from None
+    except OSError as error:
+        place = error.filename or folder
+        raise NandlabError(
+            f"{place}: {error.strerror}; finished points, {points.finished():,}, are in {folder}: "
+            "the same command goes on there"
+        ) from None
     found = answered(read, question, outcome, seed, sampler)
     shown = write(found, folder, _command(found, space, host_writes, folder))
     rows = points_rows(found)

@@ -81,8 +81,13 @@ def bundle_of(study: CellStudy, files: list[tuple[str, str]]) -> Bundle:
         found = tuple((name, Path(path).suffix, Path(path).read_bytes()) for name, path in files)
     except OSError as error:
         raise NandlabError(f"{error.filename}: {error.strerror}") from None
-    parts = (text, tuple(study.sets), study.seed, study.quick, found, engine_identity())
-    return Bundle(*parts, digest=hashlib.sha256(repr(parts).encode()).hexdigest())
+    words = (tuple(study.sets), study.seed, study.quick)
+    identity = engine_identity()
+    contents = ((name, suffix, hashlib.sha256(one).hexdigest()) for name, suffix, one in found)
+    # Contents are hashed as they are: their `repr` is up to four times as long as they.
+    told = repr((hashlib.sha256(text).hexdigest(), words, tuple(contents), identity))
+    digest = hashlib.sha256(told.encode()).hexdigest()
+    return Bundle(text, *words, found, identity, digest=digest)
 
 
 class _Work:

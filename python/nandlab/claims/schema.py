@@ -1,6 +1,5 @@
 """Reads `claims.toml`; docs/studies.md describes every key."""
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from nandlab.claims.predicates import PREDICATES
 from nandlab.claims.quantity import HOWS, Quantity, parse
 from nandlab.errors import NandlabError
 from nandlab.suggest import did_you_mean, unknown
+from nandlab.toml_text import TomlLines
 
 CLAIMS = "claims.toml"
 
@@ -89,12 +89,8 @@ def merged(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]
     return joined
 
 
-class Reader:
+class Reader(TomlLines):
     """Turns plain data into claims; knows the lines for its messages."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self.path = path
-        self.lines = text.splitlines()
 
     def file(self, plain: Mapping[str, Any]) -> ClaimFile:
         """The whole file."""
@@ -212,7 +208,7 @@ class Reader:
 
     def error(self, message: str, identifier: str = "", key: str = "") -> NandlabError:
         """A message with the line of the key behind the line of the claim's id."""
-        starts = [line.lstrip("[ \t") for line in self.lines]
+        starts = (line.lstrip("[ \t") for line in self.lines)
         of_claim = (
             number
             for number, line in enumerate(starts)
@@ -220,7 +216,6 @@ class Reader:
         )
         at = next(of_claim, None)
         if key and (at is not None or not identifier):
-            of_key = re.compile(rf"{re.escape(key)}\b")
-            behind = range(at or 0, len(starts))
-            at = next((number for number in behind if of_key.match(starts[number])), at)
-        return NandlabError(f"{self.path}{'' if at is None else f':{at + 1}'}: {message}")
+            of_key = self.line_of(key, at or 0)
+            at = at if of_key is None else of_key
+        return self.at(at, message)

@@ -81,8 +81,7 @@ def table(
     for criterion in (one for one in ordered if _has(one, found)):
         # The best of the finished ones may not be the best of all.
         best = [] if is_partial else winners(criterion, found)
-        values = [(one, one.values.get(criterion.metric)) for one in found]
-        shown = [(one, "-" if value is None else criterion.show(value)) for one, value in values]
+        shown = [(one, criterion.cell(one)) for one in found]
         rows.append((criterion.title, *(f"{t} {BEST}" if c in best else t for c, t in shown)))
     safe = ("no space was left" if one.is_full else one.guarantee for one in found)
     rows.append(("safe from a power cut", *safe))
@@ -99,7 +98,10 @@ def cut_sentence(candidate: Candidate) -> str:
     told = f"{candidate.label}: a power cut may take {log_seconds(seconds)}"
     if found is None:
         return f"{told}."
-    return f"{told}; the sampled cuts took {log_seconds(found)}{' at most' if found else ''}."
+    count = candidate.values.get("cut_found_cuts", 0)
+    return (
+        f"{told}; {count:.0f} sampled cuts took {log_seconds(found)}{' at most' if found else ''}."
+    )
 
 
 def _chart(criterion: Criterion, found: Sequence[Candidate]) -> Chart:

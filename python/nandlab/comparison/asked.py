@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from nandlab.comparison.candidates import Candidate
 from nandlab.comparison.criteria import CRITERIA, Criterion, times_better, winners
-from nandlab.comparison.questions import Question
+from nandlab.comparison.power_cuts import by_guarantee
+from nandlab.comparison.questions import POWER_CUTS, Question
 from nandlab.present.headline import joined
 
 _NAMED_MAX = 3
@@ -13,12 +14,19 @@ _NAMED_MAX = 3
 
 def answers(questions: Sequence[Question], usable: Sequence[Candidate]) -> str:
     """One candidate to take if it answers all questions, else the answer of each."""
-    decided = [(one, *_decided(one, usable)) for one in questions]
-    first = [best[0].label if len(best) == 1 else "" for _, _, best in decided]
-    told = [_told(*one, usable) for one in decided]
-    if first[0] and len(set(first)) == 1:
-        return f"Take {first[0]}. {' '.join(told)}"
-    return " ".join(told)
+    found = [_answer(one, usable) for one in questions]
+    first = [best[0].label if len(best) == 1 else "" for best, _ in found]
+    told = " ".join(text for _, text in found)
+    return f"Take {first[0]}. {told}" if first[0] and len(set(first)) == 1 else told
+
+
+def _answer(question: Question, usable: Sequence[Candidate]) -> tuple[list[Candidate], str]:
+    """The best by one question, and the answer to it in words."""
+    if question.word == POWER_CUTS:
+        best, told = by_guarantee(usable)
+        return best, f"{question.title}: {told}"
+    criterion, best = _decided(question, usable)
+    return best, _told(question, criterion, best, usable)
 
 
 def _decided(

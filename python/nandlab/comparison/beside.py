@@ -16,6 +16,9 @@ from nandlab.frame import RunFrame
 ALLOWED, FOUND = "cut_loss_allowed_s", "cut_loss_found_s"
 """Keys of what a cut takes: by file system, and found by file system and profile."""
 
+COUNTED = "cut_loss_cuts"
+"""Key of how many cuts were looked at, by file system and profile."""
+
 
 NOTES = "cut_loss_notes"
 """Key of sentences on cuts that could not be measured."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from nandlab import engine
 from nandlab.claims.quantity import selected
-from nandlab.comparison.beside import ALLOWED, FOUND
+from nandlab.comparison.beside import ALLOWED, COUNTED, FOUND
 from nandlab.comparison.cards import layer_of
 from nandlab.comparison.named import board_and_kernel
 from nandlab.comparison.request import on_block_device, on_mtdblock, with_cleaning
@@ -81,6 +81,8 @@ class Candidate:
     is_on_mtdblock: bool = False
     is_lost: bool = False
     """What the power cut left cannot be mounted."""
+    guarantee_is_known: bool = False
+    """False if it guarantees nothing, or nobody knows what."""
 
 
 def candidates(run: RunFrame) -> list[Candidate]:
@@ -198,6 +200,7 @@ def _file_system(
         is_on_card=is_on_card,
         is_on_mtdblock=is_on_mtdblock,
         is_lost=after_cut.get("is_mounted", 1.0) < 1,
+        guarantee_is_known=guarantee is not None,
     )
 
 
@@ -208,10 +211,15 @@ def _losses(run: RunFrame, name: str, place: Place) -> dict[str, float]:
     told = {} if allowed is None else {"cut_loss_s": float(allowed)}
     _, kernel = board_and_kernel(place.get("board", ""))
     # Without kernels on an axis there is one; where boards have their own, none can be told here.
-    of_kernel = found.get(kernel) if kernel else next(iter(found.values()), None)
+    counted = run.beside.get(COUNTED, {}).get(name, {})
+    of_kernel, cuts = (
+        one.get(kernel) if kernel else next(iter(one.values()), None) for one in (found, counted)
+    )
     is_known = place.get("room", WHOLE) == WHOLE and (kernel or "board" not in place)
     if of_kernel is not None and is_known:
         told["cut_found_s"] = float(of_kernel)
+        if cuts is not None:
+            told["cut_found_cuts"] = float(cuts)
     return told
 
 
@@ -220,7 +228,7 @@ def _layer(run: RunFrame, place: Place, label: str) -> Candidate:
     for key, metric in (("memory_bytes", "ram_bytes"), ("mount_after_cut_ns", "rebuild_ns")):
         if metric in values:
             values[key] = values[metric]
-    return Candidate(label, place["ftl"], "", values, _GUARANTEE_OF_LAYERS)
+    return Candidate(label, place["ftl"], "", values, _GUARANTEE_OF_LAYERS, guarantee_is_known=True)
 
 
 def named(name: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nandlab import data
-from nandlab.comparison.beside import FOUND, NOTES, archived
+from nandlab.comparison.beside import COUNTED, FOUND, NOTES, archived
 from nandlab.comparison.cards import cards_of
 from nandlab.comparison.cuts import Cuts, cut_sample
 from nandlab.comparison.losses import MEASURED, found_losses
@@ -254,6 +254,7 @@ def _losses(
     study = describe_study(path, [], None, quick=False)
     part, board = (_beside(path, str(one)) for one in (study["part"], study["host"]["board"]))
     found: dict[str, dict[str, float]] = {}
+    counted: dict[str, dict[str, int]] = {}
     notes: list[str] = []
     for stack in study["stacks"]:
         name, kernel = str(stack["file_system"]), str(stack["kernel"])
@@ -271,7 +272,8 @@ def _losses(
             notes.append(f"{name} of kernel {kernel}: cuts were not measured: {losses.note}")
             continue
         found.setdefault(name, {})[kernel] = losses.loss_s
-    return {FOUND: found, NOTES: notes}
+        counted.setdefault(name, {})[kernel] = losses.cuts
+    return {FOUND: found, COUNTED: counted, NOTES: notes}
 
 
 def _beside(path: Path, name: str) -> str:

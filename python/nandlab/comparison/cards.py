@@ -1,12 +1,9 @@
 """Cards that a comparison puts under file systems: a die of the part behind a layer."""
 
-import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from nandlab import engine
-from nandlab.comparison.named import Named
-from nandlab.errors import NandlabError
+from nandlab.comparison.named import Named, block_bytes_of, geometry_of
 
 _BINARY_TO_DECIMAL = 1_000_000 / 2**20
 """A card offers decimal megabytes of its binary ones; the rest, 4.6 %, is spare."""
@@ -15,9 +12,6 @@ _LEAST_SPARE_BLOCKS = 24
 """Layers with log blocks have 16 where nothing else is said, and need some more to merge into."""
 
 _SECTOR_BYTES = 512
-
-_SIZES = ("blocks", "pages_per_block", "page_data_bytes", "planes")
-
 
 _ON_PART = "-of-"
 """Stands between layer and part in the name of a card, where there are several parts."""
@@ -51,9 +45,9 @@ def cards_of(
 
 
 def _card(layer: str, part: Named, blocks: int | None) -> dict[str, Any]:
-    geometry = _geometry(part)
+    geometry = geometry_of(part)
     count = blocks or geometry["blocks"]
-    block_bytes = geometry["pages_per_block"] * geometry["page_data_bytes"]
+    block_bytes = block_bytes_of(part)
     # All planes are driven together, so that many blocks are one to the layer.
     least_spare_bytes = _LEAST_SPARE_BLOCKS * geometry["planes"] * block_bytes
     flash_bytes = count * block_bytes
@@ -86,16 +80,3 @@ def _card(layer: str, part: Named, blocks: int | None) -> dict[str, Any]:
             "and 24 blocks less at least",
         },
     }
-
-
-def _geometry(part: Named) -> dict[str, Any]:
-    if part.file is None:
-        rows = (row for row in engine.listing("parts") if row["name"] == part.name)
-        return dict(next(rows)["geometry"])
-    try:
-        geometry = tomllib.loads(part.file.read_text(encoding="utf-8"))["geometry"]
-        return {key: int(geometry[key]) for key in _SIZES}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NandlabError(
-            f"{part.file}: [geometry] cannot be read ({error}); docs/chips.md shows a part file"
-        ) from None

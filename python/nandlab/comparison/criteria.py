@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from nandlab.byte_sizes import DAYS_OF_A_YEAR
 from nandlab.comparison.candidates import Candidate
 from nandlab.present.units import estimate_text, large_size, number
 
@@ -17,7 +18,7 @@ _NEAR = 0.02
 def years(value: float) -> str:
     """Years; days below one, as more digits would say nothing."""
     if value < 1:
-        return f"{number(value * 365.25)} days"
+        return f"{number(value * DAYS_OF_A_YEAR)} days"
     return "over 1,000 years" if value > 1000 else f"{number(value)} years"
 
 
@@ -40,6 +41,16 @@ class Criterion:
     """Unit of its figure; empty if it has none."""
     told: str = "{}"
     """The value in an answer to a question."""
+    sample: str = ""
+    """Metric with the size of the sample behind it: it illustrates, and no value is best."""
+
+    def cell(self, candidate: Candidate) -> str:
+        """The value of a candidate as the table shows it."""
+        value = candidate.values.get(self.metric)
+        if value is None:
+            return "-"
+        size = candidate.values.get(self.sample)
+        return self.show(value) if size is None else f"{self.show(value)} ({size:.0f} cuts)"
 
 
 _TIME, _BYTES = partial(estimate_text, unit="ns"), partial(estimate_text, unit="bytes")
@@ -60,8 +71,13 @@ CRITERIA = (
         unit="ns",
         told="mounted after a cut in {}",
     ),
-    Criterion("cut_loss_s", "a power cut may take", log_seconds, told="a cut may take {}"),
-    Criterion("cut_found_s", "power cuts took at most", log_seconds, told="sampled cuts took {}"),
+    Criterion(
+        "cut_loss_s", "a power cut may take", log_seconds, told="the guarantee lets a cut take {}"
+    ),
+    Criterion(
+        *("cut_found_s", "sampled cuts took at most", log_seconds),
+        sample="cut_found_cuts",
+    ),
     Criterion("memory_bytes", "RAM of its structures", _BYTES, min, "memory", told="{} of RAM"),
     Criterion("device_ram_bytes", "RAM in the card", _BYTES, told="{} of RAM in the card"),
     Criterion("dirty_bytes_max", "dirty pages in RAM", _BYTES),
@@ -78,10 +94,13 @@ CRITERIA = (
 
 
 def winners(criterion: Criterion, found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates with the best value, and those that are as good; none if all are alike."""
+    """The candidates with the best value, and those that are as good; none if all are alike.
+
+    A sample has no best value: it can show a loss, and not that there is none.
+    """
     key = criterion.metric
     known = [one for one in found if key in one.values]
-    if len(known) < 2:
+    if len(known) < 2 or criterion.sample:
         return []
     best = criterion.best(one.values[key] for one in known)
     alike = [one for one in known if abs(one.values[key] - best) <= _NEAR * abs(best)]

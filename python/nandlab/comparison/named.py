@@ -53,6 +53,30 @@ def kernel_of(board: Named) -> str:
         ) from None
 
 
+_SIZES = ("blocks", "pages_per_block", "page_data_bytes", "planes")
+
+
+def geometry_of(part: Named) -> dict[str, int]:
+    """Numbers of blocks, pages and planes of a part, and the data bytes of a page."""
+    if part.file is None:
+        rows = (row for row in engine.listing("parts") if row["name"] == part.name)
+        geometry = next(rows)["geometry"]
+        return {key: int(geometry[key]) for key in _SIZES}
+    try:
+        geometry = tomllib.loads(part.file.read_text(encoding="utf-8"))["geometry"]
+        return {key: int(geometry[key]) for key in _SIZES}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NandlabError(
+            f"{part.file}: [geometry] cannot be read ({error}); docs/chips.md shows a part file"
+        ) from None
+
+
+def block_bytes_of(part: Named) -> int:
+    """Data bytes of a block of a part."""
+    geometry = geometry_of(part)
+    return geometry["pages_per_block"] * geometry["page_data_bytes"]
+
+
 def _find(option: str, what: str, listing: str, given: str, folder: Path) -> Named:
     known = {str(row["name"]).lower(): str(row["name"]) for row in engine.listing(listing)}
     if given.lower() in known:

@@ -28,7 +28,7 @@ QUESTIONS = (
     Question("speed", "Speed", ("throughput_kib_per_s", "call_p99_ns")),
     Question("latency", "Latency", ("call_p99_ns", "call_max_ns")),
     Question("life", "Life", ("lifetime_host_bytes", "waf")),
-    Question(POWER_CUTS, "Power cuts", ("cut_found_s", "cut_loss_s", "mount_after_cut_ns")),
+    Question(POWER_CUTS, "Power cuts", ("cut_loss_s", "cut_found_s", "mount_after_cut_ns")),
     Question("memory", "Memory", ("memory_bytes", "device_ram_bytes")),
     Question("mounting", "Mounting", ("mount_ns", "mount_after_cut_ns")),
 )

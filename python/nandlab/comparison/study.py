@@ -1,7 +1,5 @@
 """The study that a comparison stands for, as a file of its own beside a copy of the workload."""
 
-import json
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from typing import Any
 from nandlab.comparison.cards import card_file
 from nandlab.comparison.named import Named
 from nandlab.comparison.request import NO_OPTIONS, Candidates, WorkloadFile
+from nandlab.toml_text import toml_of
 
 NAME = "comparison"
 """Name of the study; its report goes by it."""
@@ -27,9 +26,6 @@ _FLASH = "as-given"
 
 WHOLE = "whole"
 """Value of the axis `limits` for a mount without options: the engine's word for no limit at all."""
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""A key that TOML takes without quotes."""
 
 _ORDER = (
     *("file_system", "block_device", "scheduler", "limits", "board", "part", "flash", "test"),
@@ -166,31 +162,7 @@ def write_study(
         if named.file is not None:
             shutil.copyfile(named.file, folder / named.name)
     for name, card in cards.items():
-        (folder / name).write_text(toml(card), encoding="utf-8")
+        (folder / name).write_text(toml_of(card), encoding="utf-8")
     path = folder / STUDY_FILE
-    path.write_text(toml(study), encoding="utf-8")
+    path.write_text(toml_of(study), encoding="utf-8")
     return path
-
-
-def toml(table: dict[str, Any], head: str = "") -> str:
-    """A table of plain values, lists and tables as TOML."""
-    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    lines = [f"{_key(key)} = {_value(value)}" for key, value in plain.items()]
-    for key, value in table.items():
-        if isinstance(value, dict):
-            name = f"{head}{_key(key)}"
-            lines += ["", f"[{name}]", toml(value, f"{name}.").rstrip("\n")]
-    return "\n".join(lines) + "\n"
-
-
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_value(one)}' for key, one in value.items())} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(_value(one) for one in value)}]"
-    # JSON's words, numbers and escapes are TOML's, too, but for characters beyond 16 bits.
-    return json.dumps(value, ensure_ascii=False)

@@ -16,9 +16,8 @@ from nandlab.design_space.metrics import Measured
 from nandlab.design_space.points import POINTS
 from nandlab.design_space.words import headline, remarks
 from nandlab.frame import RunFrame
-from nandlab.interruption import held
 from nandlab.json_text import json_text
-from nandlab.outputs import write_whole
+from nandlab.outputs import keep, write_whole
 from nandlab.present.drawing import picture
 from nandlab.present.page import FIGURES, REPORT, Presented, render, unclaimed
 from nandlab.present.units import estimate_text
@@ -161,19 +160,24 @@ def points_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write(found: Answered, folder: Path, command: str) -> Presented:
-    """Writes data, page and the picture of the first figure into the folder of a search."""
+    """Writes data, page and the picture of the first figure into the folder of a search.
+
+    Raises `NandlabError` if the folder does not take them, with the place that does.
+    """
     shown = presented(found)
     page = render(shown, command)
     pictures = {}
     for one in shown.charts:
-        place = folder / FIGURES / f"{one.identifier}.png"
-        pictures[place] = picture(one.specification, one.title, place)
-    with held():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / SEARCH_JSON, f"{json_text(data_of(found, folder))}\n".encode())
-        write_whole(folder / POINTS_CSV, points_text(points_rows(found)).encode())
-        write_whole(folder / REPORT, page.encode())
-        for place, drawn in pictures.items():
-            place.parent.mkdir(exist_ok=True)
-            write_whole(place, drawn)
+        name = f"{one.identifier}.png"
+        pictures[name] = picture(one.specification, one.title, folder / FIGURES / name)
+
+    def put(place: Path) -> None:
+        (place / FIGURES).mkdir(parents=True, exist_ok=True)
+        write_whole(place / SEARCH_JSON, f"{json_text(data_of(found, folder))}\n".encode())
+        write_whole(place / POINTS_CSV, points_text(points_rows(found)).encode())
+        write_whole(place / REPORT, page.encode())
+        for name, drawn in pictures.items():
+            write_whole(place / FIGURES / name, drawn)
+
+    keep(folder, put)
     return shown

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nandlab.claims.statistics import DIFFERENCE_LEAST, LEAST_REPLICATES
+from nandlab.claims.statistics import DIFFERENCE_LEAST, LEAST_REPLICATES, t_interval
 from nandlab.design_space.metrics import Measured, Metric
 from nandlab.design_space.search import Found, Question
 
@@ -31,7 +31,7 @@ class Recommendation:
     ties: tuple[Found, ...] = ()
     """Other points of the same distance, and of the same values."""
     overlapping: tuple[Found, ...] = ()
-    """Points whose intervals overlap with its own in every objective."""
+    """Points that the intervals do not tell apart from it in any objective."""
     uncertain: tuple[str, ...] = ()
     """Constraints whose bound lies inside the interval of the point."""
     has_intervals: bool = True
@@ -116,7 +116,7 @@ def _recommended(
         if one is not taken
         and one not in ties
         and all(
-            _overlap(mine, one.values[metric.name])
+            may_be_the_same(mine, one.values[metric.name])
             for mine, metric in zip(own, objectives, strict=True)
         )
     ]
@@ -127,14 +127,23 @@ def _recommended(
                           has_intervals)  # fmt: skip
 
 
-def _overlap(first: Measured, second: Measured) -> bool:
-    """Whether two measurements may be of the same value: equal, or with intervals that overlap."""
+def may_be_the_same(first: Measured, second: Measured) -> bool:
+    """Whether the repeats of two points allow the same value.
+
+    Repeats of the same seed had the same random numbers, so what they have in common cancels: the
+    interval is that of their differences. Other repeats are compared by whether intervals overlap.
+    """
     left, right = first.found, second.found
     if left.estimate == right.estimate:
         return True
+    slack = DIFFERENCE_LEAST * max(abs(left.estimate), abs(right.estimate))
+    if first.repeats and first.repeats.keys() == second.repeats.keys():
+        differences = (one - second.repeats[key] for key, one in first.repeats.items())
+        found = t_interval(list(differences))
+        return found.low is not None and found.high is not None and (
+            found.low <= slack and found.high >= -slack)  # fmt: skip
     if left.low is None or left.high is None or right.low is None or right.high is None:
         return False
-    slack = DIFFERENCE_LEAST * max(abs(left.estimate), abs(right.estimate))
     return left.low <= right.high + slack and right.low <= left.high + slack
 
 

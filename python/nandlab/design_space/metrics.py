@@ -3,18 +3,16 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nandlab.byte_sizes import parse_bytes
+from nandlab.byte_sizes import DAYS_OF_A_YEAR, parse_bytes
 from nandlab.claims.statistics import Interval, t_interval
 from nandlab.errors import NandlabError
 from nandlab.suggest import did_you_mean, unknown
 
 if TYPE_CHECKING:
     from nandlab.frame import RunFrame
-
-DAYS_OF_A_YEAR = 365.25
 
 DIRECTIONS = ("minimise", "maximise")
 
@@ -181,6 +179,8 @@ class Measured:
     unit: str
     is_endless: bool = False
     """Nothing wears in the work, so its life has no end."""
+    repeats: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    """The mean of each repeat, by seed and repeat: equal keys had the same random numbers."""
 
     @property
     def value(self) -> float:
@@ -206,9 +206,11 @@ def measured(run: "RunFrame", metric: Metric, host_bytes_a_day: float | None) ->
         if not values:
             continue
         if metric.name == LIFE_YEARS and host_bytes_a_day:
-            values = [one / host_bytes_a_day / DAYS_OF_A_YEAR for one in values]
-        unit = metric.unit or run.units.get(row, "")
-        return Measured(metric, t_interval(values), unit)
+            a_year = host_bytes_a_day * DAYS_OF_A_YEAR
+            values = {repeat: one / a_year for repeat, one in values.items()}
+        unit, seed = metric.unit or run.units.get(row, ""), int(run.study.get("seed") or 1)
+        repeats = {(seed, repeat): one for repeat, one in values.items()}
+        return Measured(metric, t_interval(list(values.values())), unit, repeats=repeats)
     if metric.name in (LIFE_YEARS, "life_bytes") and _writes_nothing(run, metric.phase):
         return Measured(metric, Interval(math.inf, None, None, 1), metric.unit, is_endless=True)
     raise MissingMetricError(_missing(run, metric, rows))
@@ -231,32 +233,21 @@ def _missing(run: "RunFrame", metric: Metric, rows: Sequence[str]) -> str:
 def _writes_nothing(run: "RunFrame", phase: str) -> bool:
     """Whether the programs were counted, and there were none; not counted is not none."""
     programs = _by_repeat(run, "page_programs", phase)
-    return bool(programs) and not any(programs)
+    return bool(programs) and not any(programs.values())
 
 
-def _by_repeat(run: "RunFrame", row: str, phase: str) -> list[float]:
+def _by_repeat(run: "RunFrame", row: str, phase: str) -> dict[int, float]:
     """A mean for each repeat, over the axes that the study of a point still varies."""
     import polars
 
     if row not in run.metrics:
-        return []
+        return {}
     rows = run.metrics[row]
     if "phase" in run.axes:
         rows = rows.filter(rows["phase"].cast(polars.String) == phase)
     means = rows.group_by("repeat").agg(polars.col("value").mean()).sort("repeat")
-    return [float(one) for one in means["value"]]
-
-
-def host_rate(text: str) -> float:
-    """Bytes a day of `20GB/day`; `/hour` and `/s` are other periods.
-
-    Raises `NandlabError` for what is no rate.
-    """
-    days = {"day": 1.0, "d": 1.0, "hour": 24.0, "h": 24.0, "s": 86_400.0, "week": 1 / 7}
-    size, slash, period = text.partition("/")
-    if not slash or period.strip() not in days:
-        raise NandlabError(f"--host-writes {text}: write a size and a period, such as 20GB/day")
-    return parse_bytes(size, "--host-writes") * days[period.strip()]
+    pairs = zip(means["repeat"], means["value"], strict=True)
+    return {int(repeat): float(value) for repeat, value in pairs}
 
 
 def directions() -> Mapping[str, str]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from nandlab import engine
-from nandlab.comparison.study import toml
 from nandlab.design_space.space import CARD, Choices, Space
 from nandlab.errors import NandlabError
 from nandlab.frame.run_directory import MANIFEST
@@ -21,6 +20,7 @@ from nandlab.outputs import check_folder, write_whole
 from nandlab.policy.loading import OF_FILE
 from nandlab.readings.simulation import engine_version
 from nandlab.study_files import STUDY_FILE
+from nandlab.toml_text import toml_of
 
 POINTS = "points"
 """Folder of the points that were evaluated, each below its key."""
@@ -86,7 +86,7 @@ class Points:
             files = self._card(choices)
         except NandlabError as error:
             return Point(choices, label, refusal=str(error))
-        point = Point(choices, label, toml_text(study), files=files)
+        point = Point(choices, label, toml_of(study), files=files)
         with self.written(point) as path:
             try:
                 plan = engine.describe_study(path, [], None, quick=False)
@@ -106,7 +106,7 @@ class Points:
         card = {"card": self._replaced(_copied(self._space.card))}
         for key, value in chosen.items():
             _set(card, key, self._replaced(_copied(value)))
-        return {CARD_FILE: toml_text(card["card"])}
+        return {CARD_FILE: toml_of(card["card"])}
 
     def _study(self, choices: Choices, label: str) -> dict[str, Any]:
         """The base study with the choices in their places."""
@@ -221,11 +221,6 @@ def write_texts(folder: Path, point: Point) -> None:
     """Writes the study of a point, and the files beside it."""
     for name, text in {STUDY_FILE: point.text, **point.files}.items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def toml_text(study: Mapping[str, Any]) -> str:
-    """A study as TOML, with lists of tables as inline tables."""
-    return toml(dict(study))
 
 
 def reason(error: NandlabError, path: Path) -> str:

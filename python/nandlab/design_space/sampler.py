@@ -17,7 +17,7 @@ STARTUP_POINTS = 24
 """Points that are drawn at random before the estimator has something to learn from."""
 
 _DRAWS = 2_000
-"""Random draws without a new point after which a space that cannot be counted is exhausted."""
+"""Random draws without a new point after which no more are made."""
 
 INSTALL = 'pip install "nandlab[search]", or pip install "optuna>=5,<6"'
 
@@ -149,10 +149,16 @@ class RandomSampler:
         """Begins the draws of a seed."""
         self._space, self._generator = space, random.Random(f"random {seed}")
         self._asked: set[str] = set()
+        self._count = space.count()
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every point of the space was drawn."""
+        return self._count is not None and len(self._asked) >= self._count
 
     def ask(self) -> Choices | None:
         """A point that was not drawn before; None after many draws without one."""
-        for _ in range(_DRAWS):
+        for _ in range(0 if self.is_exhausted else _DRAWS):
             drawn = self._space.completed({}, self._generator)
             if identity(drawn) not in self._asked:
                 self._asked.add(identity(drawn))

@@ -37,6 +37,10 @@ class Asking(Protocol):
     def tell(self, choices: Choices, values: Sequence[float], broken: dict[str, float]) -> None:
         """What a point is worth."""
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every point of the space was asked for; false where nobody can count them."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -61,7 +65,6 @@ class Found:
     number: int
     point: Point
     values: Mapping[str, Measured]
-    repeats: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def numbers(self, objectives: Sequence[Metric]) -> tuple[float, ...]:
         """The objectives so that less is better."""
@@ -89,6 +92,7 @@ class Outcome:
     same: int = 0
     """Points that are the same study as one before."""
     is_exhausted: bool = False
+    """Every point of the space was evaluated or cannot be."""
     missing: MissingMetricError | None = None
     """The first metric that the results of a point lack."""
 
@@ -172,7 +176,6 @@ def search(
     while len(outcome.found) < question.runs:
         batch = _batch(space, question, asking, points, outcome, by_key)
         if not batch:
-            outcome.is_exhausted = True
             break
         new = [one for one in batch if one.key not in by_key]
         outcome.carried_out += sum(not points.is_finished(one.key) for one in new)
@@ -189,6 +192,8 @@ def search(
             raise outcome.missing
         if outcome.refused.total() > _REFUSED_MAX * question.runs:
             break
+    # What was asked for was evaluated or refused by now, whatever ended the loop.
+    outcome.is_exhausted = asking.is_exhausted
     return outcome
 
 

@@ -3,7 +3,6 @@
 import itertools
 import json
 import random
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 from nandlab.errors import NandlabError
 from nandlab.study_files import find_study
 from nandlab.suggest import did_you_mean, unknown
-from nandlab.toml_text import read_toml
+from nandlab.toml_text import TomlLines, read_toml
 
 _TOP_KEYS = ("base", "study", "card", "space", "title")
 _RANGE_KEYS = ("low", "high", "step", "log", "when")
@@ -148,27 +147,16 @@ def read_space(path: Path) -> Space:
     return Space(path, str(plain.get("title", "")), base, study, folder, axes, card)
 
 
-class _Reader:
+class _Reader(TomlLines):
     """Turns plain data into axes; knows the lines for its messages."""
 
-    def __init__(self, path: Path, text: str) -> None:
-        self.path = path
-        self.lines = text.splitlines()
-
     def line(self, key: str) -> int:
-        """The line of a key, bare, in quotes or below a table that names its first levels."""
-        parts = key.split(".")
-        for first in range(len(parts)):
-            tail = ".".join(parts[first:])
-            wanted = re.compile(rf"""\s*["']?{re.escape(tail)}["']?\s*=""")
-            for number, line in enumerate(self.lines, 1):
-                if wanted.match(line):
-                    return number
-        heads = (number for number, line in enumerate(self.lines, 1) if line.strip() == "[space]")
-        return next(heads, 1)
+        """The line of a key, counted from 1; that of [space] if it stands in an inline table."""
+        found = self.line_of(key)
+        return (self.line_of("space") or 0) + 1 if found is None else found + 1
 
     def error(self, key: str, message: str) -> NandlabError:
-        return NandlabError(f"{self.path}:{self.line(key)}: {key}: {message}")
+        return self.at(self.line(key) - 1, f"{key}: {message}")
 
     def base(self, plain: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Path]:
         """Name, table and folder of the base study."""

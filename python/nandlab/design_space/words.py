@@ -47,8 +47,8 @@ def remarks(found: Answered) -> tuple[tuple[str, tuple[str, ...]], ...]:
         trust.append(f"As near as the recommended point: {_names(found, taken.ties)}.")
     if taken.overlapping:
         trust.append(
-            "In every objective the 95 % intervals overlap with those of "
-            f"{_names(found, taken.overlapping)}. More repeats may tell them apart."
+            "In every objective the 95 % intervals do not tell it apart from "
+            f"{_names(found, taken.overlapping)}. More repeats may."
         )
     for one in taken.uncertain:
         trust.append(f"The interval of the recommended point lies on both sides of {one}.")

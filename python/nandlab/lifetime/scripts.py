@@ -8,7 +8,7 @@ from typing import Any
 from nandlab import engine
 from nandlab.comparison.candidates import named
 from nandlab.comparison.conditions import conditions as conditions_of
-from nandlab.comparison.named import find_board, find_part, kernel_of
+from nandlab.comparison.named import Named, block_bytes_of, find_board, find_part, kernel_of
 from nandlab.comparison.request import (
     Candidates,
     WorkloadFile,
@@ -66,9 +66,8 @@ def lives_of_file_systems(
 
             raise Interrupted("life: interrupted; no life was followed to its end", None)
         stacks = {str(one["file_system"]): one for one in run.study["stacks"]}
-        part_name = str(chip.file) if chip.file is not None else chip.name
         rows = [
-            _row(run, name, part_name, int(stacks[name]["blocks"]), years, bytes_per_day)
+            _row(run, name, chip, int(stacks[name]["blocks"]), years, bytes_per_day)
             for name in found
         ]
     told = [
@@ -82,7 +81,7 @@ def lives_of_file_systems(
 def _row(
     run: RunFrame,
     name: str,
-    part: str,
+    part: Named,
     blocks: int,
     years: float,
     bytes_per_day: float | None,
@@ -92,8 +91,9 @@ def _row(
         raise NandlabError(f"{name}: no space is left for this work; give more blocks")
     rate = bytes_per_day or values["life_bytes_per_day"] or None
     limit = int(values["life_erase_cycles_max"])
-    data_bytes = blocks * _block_bytes(part)
-    cycles = [engine.cycles_within_ecc(part, data_bytes, age) for age in (0.0, years)]
+    data_bytes = blocks * block_bytes_of(part)
+    part_name = part.name if part.file is None else str(part.file)
+    cycles = [engine.cycles_within_ecc(part_name, data_bytes, age) for age in (0.0, years)]
     is_bound = bool(values["life_is_bound"])
     even = values.get("lifetime_host_bytes")
 
@@ -136,14 +136,3 @@ def _values(run: RunFrame, name: str) -> Mapping[str, float]:
             is_flag = row["metric"] == "is_full"
             found[row["metric"]] = max(known, row["value"]) if is_flag else row["value"]
     return found
-
-
-def _block_bytes(part: str) -> int:
-    """Data bytes of a block of a part."""
-    rows = {str(row["name"]): row["geometry"] for row in engine.listing("parts")}
-    geometry = rows.get(part)
-    if geometry is None:
-        import tomllib
-
-        geometry = tomllib.loads(Path(part).read_text(encoding="utf-8"))["geometry"]
-    return int(geometry["page_data_bytes"]) * int(geometry["pages_per_block"])

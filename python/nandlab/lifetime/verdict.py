@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from nandlab.byte_sizes import DAYS_OF_A_YEAR
 from nandlab.present.units import large_size, number
 
 
@@ -25,8 +26,8 @@ def span(ends: list[tuple[int, bool]], bytes_per_day: float | None) -> Span:
     is_more = any(more for end, more in ends if end == high)
     if bytes_per_day is None:
         return Span(low, high, is_more)
-    days = 365.25
-    return Span(low, high, is_more, low / bytes_per_day / days, high / bytes_per_day / days)
+    bytes_a_year = bytes_per_day * DAYS_OF_A_YEAR
+    return Span(low, high, is_more, low / bytes_a_year, high / bytes_a_year)
 
 
 def years_text(one: Span) -> str:

@@ -1,6 +1,5 @@
 """From the flows of a scenario to a study of jobs, or to the replay of a trace."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
@@ -18,6 +17,7 @@ from nandlab.mqsim_files.device import (
 )
 from nandlab.mqsim_files.key import SYNTHETIC, TRACE
 from nandlab.mqsim_files.sections import DeviceFile, Section
+from nandlab.toml_text import toml_key, toml_value
 
 SECTOR_BYTES = 512
 
@@ -262,7 +262,9 @@ def study_text(scenario: Scenario) -> str:
         "nr_requests": min(max(128, outstanding), 100_000),
         "max_sectors_kb": max(512, -(-largest_bytes // 1024)),
     }
-    device = ", ".join(f'"{key}" = {_toml(value)}' for key, value in scenario.settings.items())
+    device = ", ".join(
+        f"{toml_key(key)} = {toml_value(value)}" for key, value in scenario.settings.items()
+    )
     return (
         'name = "mqsim"\ntitle = "Flows of MQSim"\n'
         'question = "How long do requests take?"\n'
@@ -316,12 +318,7 @@ def _job(number: int, flow: Section, scenario: Scenario) -> dict[str, Any]:
 
 
 def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
-
-
-def _toml(value: object) -> str:
-    # Texts, numbers and switches of JSON are those of TOML.
-    return json.dumps(value)
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in table.items())
 
 
 @dataclass(frozen=True)
