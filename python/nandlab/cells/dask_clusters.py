@@ -6,7 +6,7 @@ Dask is an extra of the package: https://distributed.dask.org and https://jobque
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from nandlab.cells.place import Place
@@ -38,7 +38,7 @@ def connected(place: Place) -> Iterator[Any]:
             raise NandlabError(
                 f"--cluster: no scheduler answers at {place.given}: {error}"
             ) from None
-        stack.callback(client.close, timeout=_CLOSES_WITHIN_S)
+        stack.callback(_close, client)
         yield client
 
 
@@ -65,7 +65,7 @@ def _started(place: Place, stack: ExitStack) -> Any:
         dashboard_address=None,
         silence_logs=logging.CRITICAL,
     )
-    stack.callback(cluster.close, timeout=_CLOSES_WITHIN_S)
+    stack.callback(_close, cluster)
     return cluster
 
 
@@ -84,8 +84,14 @@ def _slurm(place: Place, stack: ExitStack) -> Any:
         )
     except (OSError, ValueError, TypeError) as error:
         raise NandlabError(f"--cluster {place.given}: {error}") from None
-    stack.callback(cluster.close, timeout=_CLOSES_WITHIN_S)
+    stack.callback(_close, cluster)
     return cluster
+
+
+def _close(one: Any) -> None:
+    """Ends a client or a cluster; a worker in the middle of a cell is not waited for."""
+    with suppress(TimeoutError):
+        one.close(timeout=_CLOSES_WITHIN_S)
 
 
 def _check_installed() -> None:
