@@ -139,7 +139,7 @@ def test_a_lost_or_damaged_part_is_an_error(tmp_path: Path) -> None:
     content = lost.read_bytes()
     assert read(run).rows.lazy().select(polars.len()).collect().item() == 50_001 * len(METRICS)
     lost.write_bytes(content[:-9])
-    with pytest.raises(NandlabError, match="cannot be read: .*; run the study again"):
+    with pytest.raises(NandlabError, match=r"cannot be read: .*; run the study again"):
         read(run)
     lost.unlink()
     with pytest.raises(NandlabError, match=r"lacks parts, it has part-00000-of-00002\.parquet"):

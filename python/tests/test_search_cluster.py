@@ -89,7 +89,7 @@ def test_ctrl_c_ends_a_search_on_a_cluster(tmp_path: Path) -> None:
 
 def test_a_cluster_that_is_not_there_makes_no_point_impossible(tmp_path: Path) -> None:
     space = write_space(tmp_path)
-    with pytest.raises(NandlabError, match="--cluster: no scheduler answers at dask:"):
+    with pytest.raises(NandlabError, match=r"--cluster: no scheduler answers at dask:"):
         nl.search(
             space, objective="waf", runs=2, out=tmp_path / "out", cluster="dask://127.0.0.1:9"
         )

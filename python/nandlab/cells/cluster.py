@@ -13,7 +13,7 @@ import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def carry_out_missing(
 
     Raises `NandlabError` for a cell that fails, and for workers with another engine.
     """
-    place = place_of(cluster) if isinstance(cluster, str) else None
+    opened = _opened(cluster)
     here = engine.cell_worker(
         study.path,
         list(study.sets),
@@ -60,7 +60,6 @@ def carry_out_missing(
     work = _Work(cells, store, progress)
     bundle = bundle_of(study, json.loads(here.files()))
     try:
-        opened = connected(place) if place is not None else nullcontext(cluster.client)
         with opened as client:
             work.carry_out(client, bundle, missing)
     except KeyboardInterrupt:
@@ -87,14 +86,29 @@ def bundle_of(study: CellStudy, files: list[tuple[str, str]]) -> Bundle:
     return Bundle(*parts, digest=hashlib.sha256(repr(parts).encode()).hexdigest())
 
 
+def _opened(cluster: str | OpenCluster) -> AbstractContextManager[Any]:
+    """The client of a cluster; a name that is none is refused at once."""
+    if isinstance(cluster, OpenCluster):
+        return nullcontext(cluster.client)
+    return connected(place_of(cluster))
+
+
 def _places_of(files: list[tuple[str, str]]) -> Iterator[str]:
-    """A place within a folder for each file: a folder for each name."""
+    """A place within a folder for each file: a folder for each name.
+
+    Files of the same name come with the first of them, and keep their places beside it.
+    """
+    ups: Counter[str] = Counter()
     first: dict[str, tuple[int, Path]] = {}
+    inner = {}
     for name, path in files:
-        number, own = first.setdefault(name, (len(first), Path(path)))
-        inner = os.path.relpath(path, own.parent)
-        # A module beside a policy lies below its folder; nothing else has two files.
-        yield f"files/{number}/{Path(inner).as_posix()}"
+        _, own = first.setdefault(name, (len(first), Path(path)))
+        inner[name, path] = os.path.relpath(path, own.parent)
+        ups[name] = max(ups[name], Path(inner[name, path]).parts.count(os.pardir))
+    for name, path in files:
+        # As deep as the files beside it lie higher: none leaves the folder of the name.
+        folder = f"files/{first[name][0]}{'/inner' * ups[name]}"
+        yield Path(os.path.normpath(f"{folder}/{inner[name, path]}")).as_posix()
 
 
 class _Work:

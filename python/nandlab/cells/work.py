@@ -107,7 +107,7 @@ class Unpacked:
     def _unpack(self, bundle: Bundle, folder: Path) -> "CellWorker":
         study = folder / "study.toml"
         study.write_bytes(bundle.study)
-        moved = {}
+        moved: dict[str, str] = {}
         for name, inner, content in bundle.files:
             place = folder / inner
             place.parent.mkdir(parents=True, exist_ok=True)

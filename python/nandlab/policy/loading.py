@@ -187,7 +187,7 @@ def _of_entry_point(name: str, entry: Any) -> OwnPolicy:
             f"{name}: {entry.value} is not derived from CleaningPolicy, Layer or Scheduler"
         )
     try:
-        sources = (Path(inspect.getfile(made_of)),)
+        sources: tuple[Path, ...] = (Path(inspect.getfile(made_of)),)
     except (TypeError, OSError):
         sources = ()
     return OwnPolicy(name, made_of, sources)

@@ -27,11 +27,8 @@ def modules_beside(path: Path) -> dict[str, Path]:
         finder.run_script(str(path))
     except SyntaxError as error:
         raise NandlabError(f"line {error.lineno} of {error.filename}: {error.msg}") from None
-    found = {
-        name: Path(str(module.__file__))
-        for name, module in finder.modules.items()
-        if name != "__main__" and module.__file__
-    }
+    files = {name: getattr(module, "__file__", None) for name, module in finder.modules.items()}
+    found = {name: Path(file) for name, file in files.items() if file and name != "__main__"}
     return dict(sorted(found.items()))
 
 

@@ -118,12 +118,16 @@ impl Study {
     }
 
     /// Part files that the user's own device files name, or that a device is given in their place.
+    ///
+    /// The first are found from the folder of the device file. They have its name, as all files have that
+    /// come with another one.
     fn parts_of_devices(&self, files: &[OwnFile]) -> Vec<OwnFile> {
         let devices = files.iter().filter(|file| ["device", "block device"].contains(&file.what));
         let of_files = devices.filter_map(|file| {
             // A file that is no device is an error of the run, with a message of its own.
             let device = device::find_or_load(&file.path).ok()?;
-            Some(device.flash?.part)
+            let part = device.flash?.part;
+            Some(OwnFile { what: "part", name: file.name.clone(), path: part })
         });
         let mechanisms = self.mechanisms.values();
         let of_mechanisms = mechanisms.filter_map(|changes| {
@@ -132,12 +136,11 @@ impl Study {
         let axis = format!("{}{PART_OF_DEVICE}", crate::block_stack::DEVICE_PREFIX);
         let extra = self.extra_runs.iter().filter_map(|extra| extra.axes.get(&axis));
         let of_axis = self.axes.get(&axis).into_iter().chain(extra).flatten();
-        let names = of_files.chain(of_mechanisms).chain(of_axis.map(ToString::to_string));
-        let file = |name: String| OwnFile { what: "part", path: self.beside(&name), name };
-        names
-            .filter(|name| nand::find_part(name).is_none())
-            .map(file)
-            .filter(|file| Path::new(&file.path).is_file())
+        let given = of_mechanisms.chain(of_axis.map(ToString::to_string));
+        let of_given = given.map(|name| OwnFile { what: "part", path: self.beside(&name), name });
+        of_files
+            .chain(of_given)
+            .filter(|file| nand::find_part(&file.path).is_none() && Path::new(&file.path).is_file())
             .collect()
     }
 
