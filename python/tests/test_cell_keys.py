@@ -1,4 +1,4 @@
-"""What a cell reads is in its key and goes with it: files that files name, and modules of policies."""
+"""What a cell reads is in its key and goes with it: files of files, and modules of policies."""
 
 import json
 from pathlib import Path
@@ -99,7 +99,7 @@ def device(folder: Path) -> Path:
 
 
 def layer(folder: Path) -> Path:
-    """A study of a policy that imports a module, and later one of a package that imports another."""
+    """A study of a policy that imports a module, and later one of a package."""
     (folder / "tools").mkdir()
     for name, text in {
         "mine.py": POLICY,

@@ -20,8 +20,8 @@ from nandlab.present import present
 CELLS = 100_000
 METRICS = ("waf", "erases", "busy_ns", *(f"counter_{number}" for number in range(17)))
 MEMORY_MAX_BYTES = 400 << 20
-"""A report of few cells takes half of it, for charts are drawn by a browser's engine; one that holds
-all rows takes half as much again."""
+"""A report of few cells takes half of it, for charts are drawn by a browser's engine. One that
+holds all rows takes half as much again."""
 REPORT = """import sys
 from nandlab.cli import main
 assert main(["report", sys.argv[1]]) == 0

@@ -205,7 +205,7 @@ def _figure(run: RunFrame, metric: str, x: str) -> Chart | None:
 def _table(run: RunFrame, metrics: list[str]) -> ShownTable:
     """A row for each combination of what varies, the means over its repeats.
 
-    Of many combinations the axes with most values are averaged over: a list of them answers nothing.
+    Of many combinations the axes with most values are averaged over.
     """
     import polars
 
