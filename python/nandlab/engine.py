@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nandlab.errors import NandlabError, UncertainError
 from nandlab.json_text import is_text
@@ -98,9 +98,12 @@ def register_named(options: Mapping[str, Any]) -> None:
     register(texts)
 
 
-def register_policy(kind: str, name: str, made_of: type, source: Path | None) -> None:
-    """Add a class to the table of its kind, under the name by which studies call it."""
-    _raw("register_policy", kind, name, made_of, source)
+def register_policy(kind: str, name: str, made_of: type, sources: Iterable[Path]) -> None:
+    """Add a class to the table of its kind, under the name by which studies call it.
+
+    Results depend on all of `sources`, of which the first is the file of the class.
+    """
+    _raw("register_policy", kind, name, made_of, [str(source) for source in sources])
 
 
 def check_policy(

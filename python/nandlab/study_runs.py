@@ -10,7 +10,14 @@ from typing import Any
 
 from nandlab import engine
 from nandlab.byte_sizes import natural_number
-from nandlab.cells import CellChoice, CellCounts, CellStudy, answer_of_cells, cells_of
+from nandlab.cells import (
+    CellChoice,
+    CellCounts,
+    CellStudy,
+    OpenCluster,
+    answer_of_cells,
+    cells_of,
+)
 from nandlab.cells.store import CellFolder
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
@@ -43,7 +50,7 @@ class RunRequest:
     """Copies of the user's own parts, boards, devices and scripts go into the folder."""
     cells: CellChoice | None = None
     """Where finished cells are kept, so that a later call goes on from there."""
-    cluster: str | None = None
+    cluster: str | OpenCluster | None = None
     """Where cells are carried out, as `--cluster` names it; none for this process."""
     beside: Mapping[str, Any] = field(default_factory=dict)
     """What else is known of a comparison."""
@@ -56,7 +63,7 @@ class RunRequest:
             natural_number("--seed", self.seed, least=0, bits=64)
         if self.timeline is not None:
             check_file(self.timeline)
-        if self.cluster is not None:
+        if isinstance(self.cluster, str):
             from nandlab.cells.place import place_of
 
             place_of(self.cluster)

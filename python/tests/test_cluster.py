@@ -4,15 +4,22 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cell_runs import counts, run, words, write_study
 from dask_workers import Workers
+from distributed import Client, LocalCluster
 
-from nandlab.cells.choice import CellStudy
-from nandlab.cells.cluster import batches_of, bundle_of
+from nandlab import engine
+from nandlab.cells import work
+from nandlab.cells.batches import BatchSizes
+from nandlab.cells.choice import CellStudy, OpenCluster
+from nandlab.cells.cluster import bundle_of, carry_out_missing
 from nandlab.cells.dask_clusters import job_script
 from nandlab.cells.place import place_of
+from nandlab.cells.store import CellFolder
+from nandlab.engine_identity import engine_identity
 from nandlab.errors import NandlabError
 
 SLURM = """jobs = 4
@@ -81,7 +88,7 @@ def test_a_worker_with_another_engine_is_refused(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     preload = tmp_path / "older.py"
     preload.write_text(
-        "from nandlab.cells import identity\nidentity.engine_identity = lambda: 'nandlab 0'\n",
+        "from nandlab import engine_identity as one\none.engine_identity = lambda: 'nandlab 0'\n",
         encoding="utf-8",
     )
     with Workers(tmp_path) as cluster:
@@ -105,7 +112,7 @@ def test_a_study_and_its_files_travel_by_content(tmp_path: Path) -> None:
     one = bundle_of(
         CellStudy(str(study), (), None, False), [("mine.toml", str(tmp_path / "mine.toml"))]
     )
-    assert one.files == (("mine.toml", ".toml", part.encode()),)
+    assert one.files == (("mine.toml", "files/0/mine.toml", part.encode()),)
     (tmp_path / "mine.toml").write_text(f"{part}# changed\n", encoding="utf-8")
     two = bundle_of(
         CellStudy(str(study), (), None, False), [("mine.toml", str(tmp_path / "mine.toml"))]
@@ -113,13 +120,57 @@ def test_a_study_and_its_files_travel_by_content(tmp_path: Path) -> None:
     assert one.digest != two.digest
 
 
-def test_small_cells_are_sent_in_batches() -> None:
-    cells = [{"key": str(number)} for number in range(10_000)]
-    sizes = [len(batch.cells) for batch in batches_of(list(range(10_000)), cells)]
-    assert sizes == [50] * 200
-    assert [len(batch.cells) for batch in batches_of(list(range(40)), cells)] == [1] * 40
-    sent = [one for batch in batches_of([3, 9, 700], cells) for one in batch.cells]
-    assert sent == [(3, "3"), (9, "9"), (700, "700")]
+def test_small_cells_are_sent_in_batches_that_last_a_second() -> None:
+    sizes = BatchSizes()
+    assert sizes.cells(10_000, 2) == 1, "nothing is known of the cells yet"
+    sent = []
+    left = 10_000
+    while left:
+        sent.append(sizes.cells(left, 2))
+        left -= sent[-1]
+        sizes.learn(sent[-1], sent[-1] * 0.004)
+    assert sent[:4] == [1, 8, 64, 250]
+    assert max(sent) == 250
+    assert len(sent) < 70
+    # The last ones are small, so that no worker waits long for the other one.
+    assert sent[-1] == 1
+    sizes.learn(3, 600.0)
+    assert sizes.cells(10_000, 2) == 1
+    sizes.learn(2000, 0.0)
+    assert sizes.cells(1_000_000, 2) == 2000, "results of a batch are in one message"
+    assert sizes.cells(0, 0) == 1
+
+
+def test_a_worker_reads_the_study_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = write_study(tmp_path, repeats=50)
+    read = []
+    batches = []
+    original, original_batch = engine.cell_worker, work.batch_of
+
+    def counted(*given: Any, **more: Any) -> Any:
+        read.append(given)
+        return original(*given, **more)
+
+    def counted_batch(*given: Any) -> Any:
+        batches.append(given)
+        return original_batch(*given)
+
+    monkeypatch.setattr(engine, "cell_worker", counted)
+    monkeypatch.setattr(work, "batch_of", counted_batch)
+    # Workers in this process share what they unpacked: a batch that reads the study again shows.
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+        CellFolder(tmp_path / "kept", engine_identity()) as store,
+    ):
+        given = CellStudy(str(study), (), None, False)
+        carry_out_missing(given, store, OpenCluster(client), None)
+    assert store.counts.finished_now == 200
+    assert len(batches) >= 4
+    # Once for the plan of the caller, once for both workers.
+    assert len(read) == 2
 
 
 def test_the_script_of_a_job_for_slurm(tmp_path: Path) -> None:

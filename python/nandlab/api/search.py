@@ -66,6 +66,7 @@ def search(
     host_writes: str | None = None,
     sampler: Literal["tpe", "random"] = "tpe",
     jobs: int | None = None,
+    cluster: str | None = None,
     out: Path | str | None = None,
 ) -> Search:
     """Search a space of parts, layers, file systems and options for the best points.
@@ -85,11 +86,15 @@ def search(
         sampler: Choose what proposes points: tpe learns from the points before, random does not.
         jobs: Run this many points at the same time. Without it: one for each processor. Results do
             not depend on it.
+        cluster: Run the points on a Dask cluster: dask://HOST:PORT, local:WORKERS or slurm:FILE.
+            The answer stays the same. Needs `pip install 'nandlab[cluster]'`.
         out: Write points and report into this folder, and take finished points from there. Without
             it: out/search-NAME, after the name of the file.
 
     """
     from nandlab.byte_sizes import bytes_a_day, natural_number
+    from nandlab.cells import opened
+    from nandlab.cells.place import place_of
     from nandlab.design_space.answer import data_of, points_rows, points_text, write
     from nandlab.design_space.answered import answered
     from nandlab.design_space.metrics import parse_constraint, parse_objectives
@@ -105,6 +110,8 @@ def search(
     natural_number("--seed", seed, least=0, bits=64)
     if jobs is not None:
         natural_number("--jobs", jobs, bits=10)
+    if cluster is not None:
+        place_of(cluster)
     bounds = [constraint] if isinstance(constraint, str) else list(constraint)
     question = Question(
         parse_objectives(objective),
@@ -123,8 +130,10 @@ def search(
     points = Points(read, folder)
     try:
         check_axes(read, points, seed)
-        with progress_bar("search") as progress:
-            outcome = carry_out(read, question, asking, points, jobs or processors(), progress)
+        with progress_bar("search") as progress, opened(cluster) as open_cluster:
+            outcome = carry_out(
+                read, question, asking, points, jobs or processors(), progress, open_cluster
+            )
     except KeyboardInterrupt:
         done = points.finished()
         told = f"Interrupted: {done:,} finished point{'s are' if done != 1 else ' is'} in {folder}."

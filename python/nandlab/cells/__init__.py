@@ -3,7 +3,15 @@
 A cell is a group of runs that cannot differ. Its key is a hash of all that its result depends on.
 """
 
-from nandlab.cells.choice import CellChoice, CellCounts, CellStudy
-from nandlab.cells.running import answer_of_cells, cells_of
+from nandlab.cells.choice import CellChoice, CellCounts, CellStudy, OpenCluster
+from nandlab.cells.running import answer_of_cells, cells_of, opened
 
-__all__ = ["CellChoice", "CellCounts", "CellStudy", "answer_of_cells", "cells_of"]
+__all__ = [
+    "CellChoice",
+    "CellCounts",
+    "CellStudy",
+    "OpenCluster",
+    "answer_of_cells",
+    "cells_of",
+    "opened",
+]

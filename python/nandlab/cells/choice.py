@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class CellStudy(NamedTuple):
@@ -13,6 +13,14 @@ class CellStudy(NamedTuple):
     sets: Sequence[str]
     seed: int | None
     quick: bool
+
+
+@dataclass(frozen=True)
+class OpenCluster:
+    """A cluster on which several studies are carried out, side by side or one after the other."""
+
+    client: Any
+    """Dask's client."""
 
 
 @dataclass(frozen=True)

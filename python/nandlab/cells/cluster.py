@@ -6,36 +6,42 @@ a task as well, so they too outlive the worker that holds them.
 
 import hashlib
 import json
+import math
+import os
+import queue
+import time
 import uuid
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from nandlab import engine
-from nandlab.cells.choice import CellStudy
+from nandlab.cells.batches import BatchSizes
+from nandlab.cells.choice import CellStudy, OpenCluster
 from nandlab.cells.dask_clusters import connected
-from nandlab.cells.identity import engine_identity
 from nandlab.cells.place import place_of
 from nandlab.cells.store import CellFolder
-from nandlab.cells.work import BEGUN, Batch, Bundle, Done, run_batch
+from nandlab.cells.work import BEGUN, Batch, Bundle, Done, batch_of, run_batch
 from nandlab.engine import Progress
+from nandlab.engine_identity import engine_identity
 from nandlab.errors import NandlabError
 
-_BATCH_MAX = 50
-"""Cells of a task: a task costs some milliseconds, and so do small cells."""
-_BATCHES = 200
-"""Tasks of a small study, so that its last ones do not wait for each other."""
+_LOOKS_EVERY_S = 1.0
+"""How often the workers are counted."""
+_BATCHES_OF_PLACE = 2
+"""Batches under way for each place: one is carried out, one waits so that nobody idles."""
 
 
 def carry_out_missing(
-    study: CellStudy, store: CellFolder, cluster: str, progress: Progress | None
+    study: CellStudy, store: CellFolder, cluster: str | OpenCluster, progress: Progress | None
 ) -> None:
     """Carries out the cells that `store` lacks; after a signal, those that were done by then.
 
     Raises `NandlabError` for a cell that fails, and for workers with another engine.
     """
-    place = place_of(cluster)
+    opened = _opened(cluster)
     here = engine.cell_worker(
         study.path,
         list(study.sets),
@@ -54,21 +60,13 @@ def carry_out_missing(
     work = _Work(cells, store, progress)
     bundle = bundle_of(study, json.loads(here.files()))
     try:
-        with connected(place) as client:
-            work.carry_out(client, bundle, list(batches_of(missing, cells)))
+        with opened as client:
+            work.carry_out(client, bundle, missing)
     except KeyboardInterrupt:
         # What is finished is put together; the caller knows of the signal.
         store.is_all = True
     finally:
         store.write()
-
-
-def batches_of(missing: list[int], cells: list[dict[str, Any]]) -> Iterable[Batch]:
-    """The cells in batches, in the order of the plan."""
-    size = min(_BATCH_MAX, 1 + len(missing) // _BATCHES)
-    for first in range(0, len(missing), size):
-        numbers = missing[first : first + size]
-        yield Batch(tuple((number, str(cells[number]["key"])) for number in numbers))
 
 
 def bundle_of(study: CellStudy, files: list[tuple[str, str]]) -> Bundle:
@@ -78,7 +76,10 @@ def bundle_of(study: CellStudy, files: list[tuple[str, str]]) -> Bundle:
     """
     try:
         text = Path(study.path).read_bytes()
-        found = tuple((name, Path(path).suffix, Path(path).read_bytes()) for name, path in files)
+        found = tuple(
+            (name, inner, Path(path).read_bytes())
+            for (name, path), inner in zip(files, _places_of(files), strict=True)
+        )
     except OSError as error:
         raise NandlabError(f"{error.filename}: {error.strerror}") from None
     words = (tuple(study.sets), study.seed, study.quick)
@@ -88,6 +89,31 @@ def bundle_of(study: CellStudy, files: list[tuple[str, str]]) -> Bundle:
     told = repr((hashlib.sha256(text).hexdigest(), words, tuple(contents), identity))
     digest = hashlib.sha256(told.encode()).hexdigest()
     return Bundle(text, *words, found, identity, digest=digest)
+
+
+def _opened(cluster: str | OpenCluster) -> AbstractContextManager[Any]:
+    """The client of a cluster; a name that is none is refused at once."""
+    if isinstance(cluster, OpenCluster):
+        return nullcontext(cluster.client)
+    return connected(place_of(cluster))
+
+
+def _places_of(files: list[tuple[str, str]]) -> Iterator[str]:
+    """A place within a folder for each file: a folder for each name.
+
+    Files of the same name come with the first of them, and keep their places beside it.
+    """
+    ups: Counter[str] = Counter()
+    first: dict[str, tuple[int, Path]] = {}
+    inner = {}
+    for name, path in files:
+        _, own = first.setdefault(name, (len(first), Path(path)))
+        inner[name, path] = os.path.relpath(path, own.parent)
+        ups[name] = max(ups[name], Path(inner[name, path]).parts.count(os.pardir))
+    for name, path in files:
+        # As deep as the files beside it lie higher: none leaves the folder of the name.
+        folder = f"files/{first[name][0]}{'/inner' * ups[name]}"
+        yield Path(os.path.normpath(f"{folder}/{inner[name, path]}")).as_posix()
 
 
 class _Work:
@@ -103,46 +129,50 @@ class _Work:
         self._done = sum(self._runs[key] for key in self._runs if store.has(key))
         self._begun: Counter[int] = Counter()
 
-    def carry_out(self, client: Any, bundle: Bundle, batches: list[Batch]) -> None:
-        """Sends all batches, and keeps their results as they come."""
-        from distributed import as_completed
-        from distributed.scheduler import KilledWorker
-
+    def carry_out(self, client: Any, bundle: Bundle, missing: list[int]) -> None:
+        """Sends all missing cells in batches, and keeps their results as they come."""
         self._refuse_others(client, bundle.identity)
         # Of this call alone: another client of the scheduler may run the same study.
         call = uuid.uuid4().hex
         topic = f"{BEGUN}-{call}"
         client.subscribe_topic(topic, self._count)
         sent = client.submit(_same, bundle, key=f"nandlab-study-{bundle.digest}-{call}")
-        if self._progress is not None and not client.nthreads():
-            self._progress(self._done, sum(self._runs.values()), "waits for workers")
-        # Not pure: a later call of the same study must not find results that were given up.
-        futures = client.map(
-            lambda batch, bundle: run_batch(bundle, batch, topic),
-            batches,
-            bundle=sent,
-            pure=False,
-        )
+        sizes = BatchSizes()
+        left = deque(missing)
+        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        waiting: set[Any] = set()
+        places = _Places(client)
+        if not places.count():
+            self._tell("waits for workers")
         try:
-            waiting = as_completed(futures, loop=client.loop)
-            for future in waiting:
+            while left or waiting:
+                while left and len(waiting) < places.count() * _BATCHES_OF_PLACE:
+                    batch = self._next_batch(left, sizes.cells(len(left), places.count()))
+                    # Not pure: a later call of the same study must not find results that were
+                    # given up.
+                    future = client.submit(run_batch, sent, batch, topic, pure=False)
+                    future.add_done_callback(done.put)
+                    waiting.add(future)
                 try:
-                    done = future.result()
-                except KilledWorker as error:
-                    raise NandlabError(
-                        f"--cluster: cells ended their workers again and again: {error}"
-                    ) from None
-                except Exception as error:
-                    # A worker without the package, a full disk there, a scheduler that is gone.
-                    said = f"{type(error).__name__}: {error}"
-                    raise NandlabError(f"--cluster: cells cannot be carried out: {said}") from None
+                    future = done.get(timeout=_LOOKS_EVERY_S)
+                except queue.Empty:
+                    # Workers may have come meanwhile, and the caller may have been asked to stop.
+                    self._tell("")
+                    continue
+                waiting.discard(future)
+                found = _result_of(future)
                 future.release()
-                self._take(done)
+                sizes.learn(len(found.results), found.seconds)
+                self._take(found)
         finally:
             client.unsubscribe_topic(topic)
-            client.cancel([*futures, sent])
+            client.cancel([*waiting, sent])
         begun_again = sum(times - 1 for times in self._begun.values())
         self._store.counts.begun_again = begun_again
+
+    def _next_batch(self, left: deque[int], size: int) -> Batch:
+        numbers = [left.popleft() for _ in range(min(size, len(left)))]
+        return batch_of(numbers, [str(self._cells[number]["key"]) for number in numbers])
 
     def _refuse_others(self, client: Any, identity: str) -> None:
         """Asks the workers that are there for their engine; those that come later say it."""
@@ -150,7 +180,7 @@ class _Work:
         # A function within another one travels by content: a worker may lack the package.
         def ask() -> str:
             try:
-                from nandlab.cells.identity import engine_identity
+                from nandlab.engine_identity import engine_identity
             except ImportError:
                 return "no nandlab of this version"
             return engine_identity()
@@ -164,7 +194,8 @@ class _Work:
         self._begun.update(event[1])
 
     def _take(self, done: Done) -> None:
-        for key, result in done.results:
+        for number, result in zip(done.numbers, done.results, strict=False):
+            key = str(self._cells[number]["key"])
             self._store.keep(key, result)
             self._done += self._runs[key]
         if done.refused is not None:
@@ -176,8 +207,49 @@ class _Work:
             raise NandlabError(
                 f"run `{label}` failed after {self._done} of {total} runs were done: {reason}"
             )
-        if self._progress is not None and done.results:
-            self._progress(self._done, total, "")
+        if done.results:
+            self._tell("")
+
+    def _tell(self, what: str) -> None:
+        if self._progress is not None:
+            self._progress(self._done, sum(self._runs.values()), what)
+
+
+class _Places:
+    """How many cells the workers carry out at once; asked for now and then, as it is a message."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._asked_at = -math.inf
+        self._count = 0
+
+    def count(self) -> int:
+        """Their number at the last look."""
+        now = time.monotonic()
+        if now - self._asked_at >= _LOOKS_EVERY_S:
+            self._asked_at = now
+            self._count = sum(self._client.nthreads().values())
+        return self._count
+
+
+def _result_of(future: Any) -> Done:
+    """What became of a batch.
+
+    Raises `NandlabError` for a batch that no worker can carry out.
+    """
+    from distributed.scheduler import KilledWorker
+
+    try:
+        done: Done = future.result()
+    except KilledWorker as error:
+        raise NandlabError(
+            f"--cluster: cells ended their workers again and again: {error}"
+        ) from None
+    except Exception as error:
+        # A worker without the package, a full disk there, a scheduler that is gone.
+        said = f"{type(error).__name__}: {error}"
+        raise NandlabError(f"--cluster: cells cannot be carried out: {said}") from None
+    return done
 
 
 def _same(bundle: Bundle) -> Bundle:

@@ -4,13 +4,17 @@ Dask is an extra of the package: https://distributed.dask.org and https://jobque
 """
 
 import logging
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from nandlab.cells.place import Place
 from nandlab.errors import NandlabError
+from nandlab.interruption import SIGNALS, leaves_work_behind
 
 _CONNECTS_WITHIN_S = 10
 _CLOSES_WITHIN_S = 1
@@ -38,7 +42,7 @@ def connected(place: Place) -> Iterator[Any]:
             raise NandlabError(
                 f"--cluster: no scheduler answers at {place.given}: {error}"
             ) from None
-        stack.callback(client.close, timeout=_CLOSES_WITHIN_S)
+        stack.callback(_close, client)
         yield client
 
 
@@ -65,13 +69,14 @@ def _started(place: Place, stack: ExitStack) -> Any:
         dashboard_address=None,
         silence_logs=logging.CRITICAL,
     )
-    stack.callback(cluster.close, timeout=_CLOSES_WITHIN_S)
+    stack.callback(_close, cluster)
     return cluster
 
 
 def _slurm(place: Place, stack: ExitStack) -> Any:
     """A cluster of Slurm without a job."""
-    from dask_jobqueue import SLURMCluster
+    with _kept_handlers():
+        from dask_jobqueue import SLURMCluster
 
     keys = {key: value for key, value in (place.slurm or {}).items() if key != "jobs"}
     # A worker carries out one cell at a time.
@@ -84,16 +89,39 @@ def _slurm(place: Place, stack: ExitStack) -> Any:
         )
     except (OSError, ValueError, TypeError) as error:
         raise NandlabError(f"--cluster {place.given}: {error}") from None
-    stack.callback(cluster.close, timeout=_CLOSES_WITHIN_S)
+    stack.callback(_close, cluster)
     return cluster
 
 
-def _check_installed() -> None:
+def _close(one: Any) -> None:
+    """Ends a client or a cluster; a worker in the middle of a cell is not waited for."""
     try:
-        import dask_jobqueue  # noqa: F401
-        import distributed  # noqa: F401
-    except ImportError as error:
-        raise NandlabError(
-            f"--cluster: {error.name} is not installed; "
-            "get it with `pip install 'nandlab[cluster]'`"
-        ) from None
+        one.close(timeout=_CLOSES_WITHIN_S)
+    except TimeoutError:
+        # Workers end when the process is gone that started them.
+        leaves_work_behind()
+
+
+@contextmanager
+def _kept_handlers() -> Iterator[None]:
+    """Keeps what handles signals: `dask_jobqueue.runner` takes SIGINT when it is imported.
+
+    Its handler ends the process with status 0, and without a word.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check_installed() -> None:
+    for name in ("distributed", "dask_jobqueue"):
+        if find_spec(name) is None:
+            raise NandlabError(
+                f"--cluster: {name} is not installed; get it with `pip install 'nandlab[cluster]'`"
+            )

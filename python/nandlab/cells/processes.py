@@ -11,18 +11,20 @@ import queue
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from nandlab import engine
+from nandlab.cells.batches import BatchSizes
 from nandlab.cells.choice import CellStudy
-from nandlab.cells.cluster import batches_of, bundle_of
-from nandlab.cells.identity import engine_identity
+from nandlab.cells.cluster import bundle_of
 from nandlab.cells.store import CellFolder
-from nandlab.cells.work import Batch, Bundle, Done
+from nandlab.cells.work import Batch, Bundle, Done, batch_of
 from nandlab.engine import Progress
+from nandlab.engine_identity import engine_identity
 from nandlab.errors import NandlabError
 
 _LOOKS_EVERY_S = 0.1
@@ -53,9 +55,9 @@ def carry_out_in_processes(
         return
     here.check_mounts()
     bundle = bundle_of(study, json.loads(here.files()))
-    batches = list(batches_of(missing, cells))
+    keys = {number: str(cells[number]["key"]) for number in missing}
     try:
-        with _Workers(bundle, batches, min(jobs, len(batches))) as workers:
+        with _Workers(bundle, keys, min(jobs, len(missing))) as workers:
             _take_all(workers, cells, store, progress)
     except KeyboardInterrupt:
         # What is finished is put together; the caller knows of the signal.
@@ -73,28 +75,33 @@ def _take_all(
     runs = {str(cell["key"]): int(cell["runs"]) for cell in cells}
     done, total = sum(runs[key] for key in runs if store.has(key)), sum(runs.values())
     for answer in workers.answers():
-        label = ""
-        for key, result in answer.results if answer is not None else ():
-            store.keep(key, result)
-            done += runs[key]
-        if answer is not None and answer.refused is not None:
-            raise NandlabError(answer.refused)
-        if answer is not None and answer.failed is not None:
-            number, reason = answer.failed
-            label = cells[number]["label"]
-            raise NandlabError(
-                f"run `{label}` failed after {done} of {total} runs were done: {reason}"
-            )
+        if answer is not None:
+            for number, result in zip(answer.numbers, answer.results, strict=False):
+                key = str(cells[number]["key"])
+                store.keep(key, result)
+                done += runs[key]
+            if answer.refused is not None:
+                raise NandlabError(answer.refused)
+            if answer.failed is not None:
+                number, reason = answer.failed
+                label = cells[number]["label"]
+                raise NandlabError(
+                    f"run `{label}` failed after {done} of {total} runs were done: {reason}"
+                )
         if progress is not None:
-            progress(done, total, label)
+            progress(done, total, "")
 
 
 class _Workers:
     """Processes that carry out batches; they end with the block."""
 
-    def __init__(self, bundle: Bundle, batches: list[Batch], count: int) -> None:
-        self._waiting = iter(batches)
-        self._open = len(batches)
+    def __init__(self, bundle: Bundle, keys: dict[int, str], count: int) -> None:
+        """Start `count` processes for the cells of these numbers, each of which has a key."""
+        self._keys = keys
+        self._waiting = deque(keys)
+        self._open = len(keys)
+        self._sizes = BatchSizes()
+        # Of what the threads share: cells that wait, and the sizes of batches.
         self._lock = threading.Lock()
         self._answers: queue.Queue[Done] = queue.Queue()
         self._processes = [_started() for _ in range(count)]
@@ -125,12 +132,16 @@ class _Workers:
             except queue.Empty:
                 yield None
                 continue
-            self._open -= 1
+            self._open -= len(answer.numbers)
             yield answer
 
     def _next(self) -> Batch | None:
         with self._lock:
-            return next(self._waiting, None)
+            if not self._waiting:
+                return None
+            size = self._sizes.cells(len(self._waiting), len(self._processes))
+            numbers = [self._waiting.popleft() for _ in range(min(size, len(self._waiting)))]
+        return batch_of(numbers, [self._keys[number] for number in numbers])
 
     def _serve(self, process: "subprocess.Popen[bytes]", study: bytes) -> None:
         """Gives batch after batch to a process, until there is none."""
@@ -143,11 +154,14 @@ class _Workers:
                 while (batch := self._next()) is not None:
                     requests.write(pickle.dumps(batch))
                     requests.flush()
-                    self._answers.put(pickle.load(results))
+                    done: Done = pickle.load(results)
+                    with self._lock:
+                        self._sizes.learn(len(done.results), done.seconds)
+                    self._answers.put(done)
             except (EOFError, OSError, pickle.UnpicklingError):
                 status = process.wait()
                 self._answers.put(
-                    Done([], refused=f"--jobs: a worker process ended with status {status}")
+                    Done((), [], refused=f"--jobs: a worker process ended with status {status}")
                 )
             finally:
                 # Closing writes what waits, to a process that may be gone.

@@ -7,11 +7,27 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from nandlab import engine
-from nandlab.cells.choice import CellChoice, CellStudy
-from nandlab.cells.identity import engine_identity
+from nandlab.cells.choice import CellChoice, CellStudy, OpenCluster
 from nandlab.cells.store import CellFolder
 from nandlab.engine import Progress
+from nandlab.engine_identity import engine_identity
 from nandlab.errors import NandlabError
+
+
+@contextmanager
+def opened(cluster: str | None) -> Iterator[OpenCluster | None]:
+    """The cluster that `--cluster` names, for several studies; none if none is named.
+
+    Raises `NandlabError` for a cluster that cannot be used.
+    """
+    if cluster is None:
+        yield None
+        return
+    from nandlab.cells.dask_clusters import connected
+    from nandlab.cells.place import place_of
+
+    with connected(place_of(cluster)) as client:
+        yield OpenCluster(client)
 
 
 @contextmanager
@@ -47,7 +63,7 @@ def answer_of_cells(
     jobs: int,
     progress: Progress | None,
     timeline: Path | None,
-    cluster: str | None,
+    cluster: str | OpenCluster | None,
     in_processes: bool = False,
 ) -> dict[str, Any]:
     """What the study yields; the digest does not depend on where its cells are carried out.

@@ -29,7 +29,7 @@ def main() -> None:
         try:
             done = carry_out(bundle, batch, f"worker process {os.getpid()}")
         except NandlabError as error:
-            done = Done([], refused=str(error))
+            done = Done((), [], refused=str(error))
         pickle.dump(done, answers)
         answers.flush()
 

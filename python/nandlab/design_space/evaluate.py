@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nandlab import engine
+from nandlab.cells import OpenCluster
 from nandlab.design_space.points import REFUSED, Point, Points, keep_refusal, reason, write_texts
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
@@ -36,16 +37,21 @@ class Evaluated:
 
 
 def evaluate(
-    points: Sequence[Point], kept: Points, jobs: int, progress: Progress | None = None
+    points: Sequence[Point],
+    kept: Points,
+    jobs: int,
+    progress: Progress | None = None,
+    cluster: OpenCluster | None = None,
 ) -> list[Evaluated]:
     """Runs the studies of points that are not there yet, and reads those that are.
 
     The answers stand in the order of `points`, whatever ended first. Ctrl-C and SIGTERM stop the
     runs under way; what finished stays. This is the one place that runs studies of a search.
+    `cluster` carries out their cells, if it is given.
     """
     missing = [one for one in points if not _is_known(one, kept)]
     if missing:
-        _carry_out(missing, kept, jobs, progress)
+        _carry_out(missing, kept, jobs, progress, cluster)
     return [_read(one, kept) for one in points]
 
 
@@ -53,13 +59,23 @@ def _is_known(point: Point, kept: Points) -> bool:
     return kept.is_finished(point.key) or (kept.place(point.key) / REFUSED).is_file()
 
 
-def _carry_out(points: Sequence[Point], kept: Points, jobs: int, progress: Progress | None) -> None:
+def _carry_out(
+    points: Sequence[Point],
+    kept: Points,
+    jobs: int,
+    progress: Progress | None,
+    cluster: OpenCluster | None,
+) -> None:
     stopped = threading.Event()
     done = 0
     # A point alone takes all processors; of several each takes one.
     each = jobs if len(points) == 1 else 1
-    with ThreadPoolExecutor(max_workers=min(jobs, len(points))) as workers:
-        left: set[Future[None]] = {workers.submit(_run, one, kept, each, stopped) for one in points}
+    # The cluster has work for all: here a thread only waits for it.
+    threads = len(points) if cluster is not None else min(jobs, len(points))
+    with ThreadPoolExecutor(max_workers=threads) as workers:
+        left: set[Future[None]] = {
+            workers.submit(_run, one, kept, each, stopped, cluster) for one in points
+        }
         try:
             while left:
                 # A wait without an end would keep the handlers of signals from running.
@@ -77,18 +93,33 @@ def _carry_out(points: Sequence[Point], kept: Points, jobs: int, progress: Progr
             raise
 
 
-def _run(point: Point, kept: Points, jobs: int, stopped: threading.Event) -> None:
+def _run(
+    point: Point,
+    kept: Points,
+    jobs: int,
+    stopped: threading.Event,
+    cluster: OpenCluster | None,
+) -> None:
     """Runs the study of a point and writes its folder."""
     if stopped.is_set():
         return
     place = kept.place(point.key)
+
+    def watch(_done: int, _total: int, _label: str) -> None:
+        # What waits for a cluster hears of Ctrl-C by this alone.
+        if stopped.is_set():
+            raise KeyboardInterrupt
+
     with kept.written(point) as path:
         try:
-            request = RunRequest(study=str(path), path=str(path), out=place, jobs=jobs)
-            found = frame_of(request)
+            request = RunRequest(str(path), str(path), place, jobs=jobs, cluster=cluster)
+            found = frame_of(request, watch)
         except NandlabError as error:
-            # What the plan or a run says of the point holds for ever; a full disk does not.
-            if any(one in str(error) for one in _OF_THE_MACHINE):
+            # What the plan or a run says of the point holds for ever; a full disk does not, nor
+            # does a cluster that is gone.
+            if str(error).startswith("--cluster") or any(
+                one in str(error) for one in _OF_THE_MACHINE
+            ):
                 raise
             if not stopped.is_set():
                 keep_refusal(place, point, reason(error, path))

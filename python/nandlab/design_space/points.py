@@ -14,11 +14,12 @@ from typing import Any
 
 from nandlab import engine
 from nandlab.design_space.space import CARD, Choices, Space
+from nandlab.engine_identity import engine_identity
 from nandlab.errors import NandlabError
 from nandlab.frame.run_directory import MANIFEST
 from nandlab.outputs import check_folder, write_whole
 from nandlab.policy.loading import OF_FILE
-from nandlab.readings.simulation import engine_version
+from nandlab.policy.modules import modules_beside
 from nandlab.study_files import STUDY_FILE
 from nandlab.toml_text import toml_of
 
@@ -65,6 +66,8 @@ class Points:
         self.folder = folder
         self._inputs: dict[Path, str] = {}
         self._digests: dict[str, str] = {}
+        self._modules: dict[str, dict[str, str]] = {}
+        """Names and digests of the modules that a policy imports, by the policy's name."""
 
     def place(self, key: str) -> Path:
         """Folder of the point of a key."""
@@ -143,13 +146,36 @@ class Points:
         if isinstance(value, list):
             return [self._replaced(one) for one in value]
         if isinstance(value, str) and (matched := OF_FILE.fullmatch(value)):
-            return f"{self._replaced(matched['file'])}:{matched['class']}"
+            named = self._replaced(matched["file"])
+            self._keep_modules(matched["file"], named.removeprefix(f"{_FROM_POINT}/"))
+            return f"{named}:{matched['class']}"
         # A name of a catalogue has neither a folder nor an ending that a file of its name has.
         if isinstance(value, str) and ("/" in value or "." in value):
             for folder in dict.fromkeys((self._space.folder, self._space.path.parent)):
                 if (folder / value).is_file():
                     return f"{_FROM_POINT}/{self._kept(folder / value)}"
         return value
+
+    def _keep_modules(self, policy: str, name: str) -> None:
+        """Keeps the modules that a policy imports at their places beside it.
+
+        Raises `NandlabError` for a module of another policy that has the same name.
+        """
+        folders = (self._space.folder, self._space.path.parent)
+        file = next((one / policy for one in folders if (one / policy).is_file()), None)
+        if file is None or name in self._modules:
+            return
+        self._modules[name] = {}
+        for module in modules_beside(file).values():
+            inner = os.path.relpath(module, file.parent)
+            digest = _digest(module)
+            if self._digests.get(inner, digest) != digest:
+                raise NandlabError(
+                    f"{module}: another policy of this search imports a module of this name, with "
+                    "another content; name one of them otherwise"
+                )
+            self._keep(module, inner)
+            self._modules[name][inner] = digest
 
     def _pattern(self, pattern: str) -> str:
         """A name with axes in braces; all files that it may mean are kept."""
@@ -200,8 +226,11 @@ class Points:
         resolved = {key: value for key, value in plan.items() if key not in left_out}
         named = [f"{name} {digest}" for name, digest in sorted(self._digests.items())
                  if f"{_FROM_POINT}/{name}" in text or "{" in text]  # fmt: skip
+        named += [f"{name} {digest}" for policy, modules in sorted(self._modules.items())
+                  for name, digest in sorted(modules.items())
+                  if f"{_FROM_POINT}/{policy}" in text]  # fmt: skip
         files = [f"{name} {content}" for name, content in sorted(point.files.items())]
-        parts = [engine_version(), json.dumps(resolved, sort_keys=True), *named, *files]
+        parts = [engine_identity(), json.dumps(resolved, sort_keys=True), *named, *files]
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=10).hexdigest()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nandlab.cells import OpenCluster
 from nandlab.design_space.evaluate import Evaluated, evaluate
 from nandlab.design_space.metrics import Constraint, Measured, Metric, MissingMetricError, measured
 from nandlab.design_space.points import Point, Points
@@ -165,6 +166,7 @@ def search(
     points: Points,
     jobs: int,
     progress: Progress,
+    cluster: OpenCluster | None = None,
 ) -> Outcome:
     """Evaluates points until as many as asked for are known, or none is left.
 
@@ -184,7 +186,7 @@ def search(
         def told(at: int, _total: int, label: str, done: int = done) -> None:
             progress(done + at, question.runs, label)
 
-        for one in evaluate(new, points, jobs, told):
+        for one in evaluate(new, points, jobs, told, cluster):
             _take(one, question, asking, outcome, by_key)
         progress(len(outcome.found), question.runs, "")
         if outcome.missing is not None and not outcome.found:

@@ -1,6 +1,7 @@
 """Writes and reads the folder of one run. It appears whole or not at all."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nandlab import __version__
 from nandlab.errors import NandlabError
 from nandlab.frame.reference import read_reference
+from nandlab.frame.row_parts import read_rows, write_rows
 from nandlab.frame.run_frame import MEANINGLESS, RunFrame
 from nandlab.interruption import held
 from nandlab.json_text import json_text
@@ -67,7 +69,7 @@ def write_results(folder: Path, run: RunFrame, command: str, *, keeps_inputs: bo
     """Writes rows, curves, reference and manifest into `folder`, and copies of the user's files."""
     for name, text in run.texts.items():
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
-    run.frame.write_parquet(folder / RESULTS_PARQUET)
+    write_rows(run.frame, folder / RESULTS_PARQUET)
     run.curves.write_csv(folder / CURVES_CSV)
     if run.reference is not None:
         (folder / REFERENCE_CSV).write_text(run.reference.text, encoding="utf-8")
@@ -103,17 +105,20 @@ def _keep_study(folder: Path, study: Path | None) -> None:
 def _keep_inputs(folder: Path, inputs: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
     """Copies parts, boards, devices and scripts of the user's own: nothing else says what ran."""
     kept = []
+    first: dict[str, Path] = {}
     for one in inputs:
         source = Path(one["path"])
-        target = folder / INPUTS / source.name
+        own = first.setdefault(one["name"], source)
+        # A policy has several files: the modules that it imports keep their places beside it.
+        target = folder / INPUTS / os.path.relpath(source, own.parent)
         number = 1
         while target.exists():
             number += 1
             target = target.with_name(f"{source.stem}-{number}{source.suffix}")
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
             target.write_bytes(source.read_bytes())
-            place = f"{INPUTS}/{target.name}"
+            place = target.relative_to(folder).as_posix()
         except OSError as error:
             # The results count more: the file was there when the run began.
             place = f"lost: {error.strerror}"
@@ -153,8 +158,9 @@ def read(run: Path) -> RunFrame:
     axes = tuple(manifest["axes"])
     reference = run / REFERENCE_CSV
     try:
-        frame = polars.read_parquet(run / RESULTS_PARQUET)
-        types = {axis: frame.schema[axis] for axis in axes}
+        rows = read_rows(run / RESULTS_PARQUET)
+        schema = rows.lazy().collect_schema()
+        types = {axis: schema[axis] for axis in axes}
         names = (CURVES_CSV, *(f"{name}.csv" for name in manifest.get("tables", ())))
         curves, *tables = (_read_csv(run / name, types) for name in names)
     except (OSError, ValueError, KeyError, polars.exceptions.PolarsError) as error:
@@ -162,7 +168,7 @@ def read(run: Path) -> RunFrame:
     return RunFrame(
         study=manifest["study"],
         axes=axes,
-        frame=frame,
+        rows=rows,
         curves=curves,
         results_digest=manifest["results_digest"],
         notes=tuple(manifest.get("notes", ())),

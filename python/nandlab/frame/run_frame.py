@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nandlab.errors import NandlabError
 from nandlab.frame.reference import Reference, read_reference
+from nandlab.frame.stored_metrics import StoredMetrics
 from nandlab.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -25,14 +26,15 @@ ROW_COLUMNS = ("repeat", "metric", "value", "unit")
 class RunFrame:
     """The results of one run, as far as it came.
 
-    `frame` has a column for each axis, then `repeat`, `metric`, `value` and `unit`. `curves` holds
+    `rows` has a column for each axis, then `repeat`, `metric`, `value` and `unit`. `curves` holds
     cumulative counts at several places of each run, with the same axes. `folder` holds the data of
     the study: claims, tables, discussion.
     """
 
     study: Mapping[str, Any]
     axes: tuple[str, ...]
-    frame: "polars.DataFrame"
+    rows: "polars.DataFrame | polars.LazyFrame"
+    """Rows in memory, or on disk where they are many."""
     curves: "polars.DataFrame"
     results_digest: str
     reference: Reference | None = None
@@ -65,7 +67,7 @@ class RunFrame:
             # Where the user's files lie is a matter of this machine, and no part of the study.
             study={key: value for key, value in study.items() if key != "own_files"},
             axes=axes,
-            frame=stated(frames["rows"].select(*axes, *ROW_COLUMNS), study),
+            rows=stated(frames["rows"].select(*axes, *ROW_COLUMNS), study),
             curves=stated(frames["curves"], study),
             results_digest=str(answer["results_digest"]),
             reference=read_reference((folder or Path()) / str(name)) if name else None,
@@ -88,8 +90,19 @@ class RunFrame:
         return bool(self.study.get("quick", False))
 
     @cached_property
-    def metrics(self) -> dict[str, "polars.DataFrame"]:
+    def frame(self) -> "polars.DataFrame":
+        """All rows in memory; reports do without it where rows are on disk."""
+        import polars
+
+        return self.rows if isinstance(self.rows, polars.DataFrame) else self.rows.collect()
+
+    @cached_property
+    def metrics(self) -> Mapping[str, "polars.DataFrame"]:
         """The rows of each metric: its axes, `repeat` and `value`, where there is one."""
+        import polars
+
+        if isinstance(self.rows, polars.LazyFrame):
+            return StoredMetrics(self.rows, [*self.axes, "repeat", "value"])
         known = self.frame.filter(self.frame["value"].is_not_null())
         parts = known.partition_by("metric", as_dict=True, maintain_order=True)
         columns = [*self.axes, "repeat", "value"]
@@ -98,7 +111,8 @@ class RunFrame:
     @cached_property
     def units(self) -> dict[str, str]:
         """Unit of each metric."""
-        first = self.frame.unique("metric", keep="first", maintain_order=True)
+        pairs = self.rows.lazy().select("metric", "unit")
+        first = pairs.unique("metric", keep="first", maintain_order=True).collect()
         return {str(row["metric"]): str(row["unit"] or "") for row in first.to_dicts()}
 
     @cached_property
@@ -106,20 +120,28 @@ class RunFrame:
         """Axes whose values are words; those of the others are numbers."""
         import polars
 
-        schema = self.frame.schema
+        schema = self.rows.lazy().collect_schema()
         return frozenset(axis for axis in self.axes if schema[axis] == polars.String)
 
     @property
     def varied(self) -> list[str]:
         """Axes with more than one value."""
-        return [axis for axis in self.axes if self.frame[axis].n_unique() > 1]
+        import polars
+
+        if not self.axes:
+            return []
+        counts = self.rows.lazy().select(polars.col(self.axes).n_unique()).collect().row(0)
+        return [axis for axis, count in zip(self.axes, counts, strict=True) if count > 1]
 
     def values_of(self, axis: str) -> list[Any]:
         """Values of an axis, in the order of the rows."""
         if axis not in self.axes:
             hint = did_you_mean(axis, self.axes)
             raise NandlabError(f"{self.name} has no axis {axis!r}: {hint}{', '.join(self.axes)}")
-        return self.frame[axis].unique(maintain_order=True).to_list()
+        import polars
+
+        values = self.rows.lazy().select(polars.col(axis).unique(maintain_order=True))
+        return values.collect()[axis].to_list()
 
     def wide(self, *metrics: str) -> "polars.DataFrame":
         """One row for each run and a column for each of `metrics`, or for all."""
@@ -129,7 +151,7 @@ class RunFrame:
                 hint = did_you_mean(metric, self.metrics)
                 raise NandlabError(f"{self.name} has no metric {metric!r}: {hint}".rstrip(": "))
         keys = [*self.axes, "repeat"]
-        rows = self.frame.select(keys).unique(maintain_order=True)
+        rows = self.rows.lazy().select(keys).unique(maintain_order=True).collect()
         for metric in wanted:
             column = self.metrics[metric].rename({"value": metric})
             rows = rows.join(column, on=keys, how="left", nulls_equal=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 from nandlab.errors import NandlabError
 from nandlab.policy.contracts import Policy
+from nandlab.policy.modules import importable, modules_beside
 from nandlab.suggest import did_you_mean
 
 GROUP = "nandlab.policies"
@@ -42,8 +43,8 @@ class OwnPolicy:
 
     name: str
     made_of: type[Policy]
-    source: Path | None
-    """File of the class; none if its package has no source."""
+    sources: tuple[Path, ...]
+    """File of the class, and the modules beside it that it imports; none of code without source."""
 
     @property
     def kind(self) -> str:
@@ -113,7 +114,7 @@ def register(
                 f"{name}: the class has no {', '.join(missing)}; docs/policies.md lists what a "
                 f"{_KINDS[policy.kind]} needs"
             )
-        engine.register_policy(policy.kind, name, policy.made_of, policy.source)
+        engine.register_policy(policy.kind, name, policy.made_of, policy.sources)
         found.append(policy)
     return found
 
@@ -144,7 +145,11 @@ def _of_file(name: str, file: str, wanted: str, folder: Path | None) -> OwnPolic
     path = _found(file, folder)
     if not path.is_file():
         raise NandlabError(f"{name}: there is no file {file}")
-    module = _module(name, path)
+    try:
+        beside = modules_beside(path)
+    except NandlabError as error:
+        raise NandlabError(f"{name}: {error}") from None
+    module = _module(name, path, beside)
     classes = {
         key: value
         for key, value in vars(module).items()
@@ -158,10 +163,10 @@ def _of_file(name: str, file: str, wanted: str, folder: Path | None) -> OwnPolic
             f"{name}: {file} has no policy `{wanted}`: {did_you_mean(wanted, classes)}"
             f"classes derived from {_BASES}: {known}"
         )
-    return OwnPolicy(name, classes[wanted], path)
+    return OwnPolicy(name, classes[wanted], (path, *beside.values()))
 
 
-def _module(name: str, path: Path) -> Any:
+def _module(name: str, path: Path, beside: Mapping[str, Path]) -> Any:
     """The module of a file, read anew: the file may have changed since."""
     # The name of the module has the path in it: two files of the same name are two modules.
     called = "nandlab_policy_" + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
@@ -171,7 +176,8 @@ def _module(name: str, path: Path) -> Any:
     sys.modules[called] = module
     try:
         # Not by the import system: it would take compiled code of the second before for this text.
-        exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
+        with importable(path.parent, beside):
+            exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
     except SyntaxError as error:
         raise NandlabError(f"{name}: line {error.lineno} of {path}: {error.msg}") from None
     except (Exception, SystemExit) as error:
@@ -209,7 +215,7 @@ def _of_entry_point(name: str, entry: Any) -> OwnPolicy:
     if not (isinstance(made_of, type) and issubclass(made_of, Policy) and hasattr(made_of, "kind")):
         raise NandlabError(f"{name}: {entry.value} is not derived from {_BASES}")
     try:
-        source = Path(inspect.getfile(made_of))
+        sources: tuple[Path, ...] = (Path(inspect.getfile(made_of)),)
     except (TypeError, OSError):
-        source = None
-    return OwnPolicy(name, made_of, source)
+        sources = ()
+    return OwnPolicy(name, made_of, sources)

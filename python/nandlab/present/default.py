@@ -45,6 +45,12 @@ _ASKED: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """What a word of the question asks for, special words first; less is better in all of it."""
 
+_COMPARED_MAX = 40
+"""Values of an axis that are compared with each other: each with every other one."""
+
+_ROWS_MAX = 500
+"""Rows of a table; where more combinations were run, it has the means over some of the axes."""
+
 _NAMED_MAX = 3
 """Candidates that a sentence names one by one."""
 
@@ -100,7 +106,9 @@ def words(metric: str) -> str:
 def _compared(run: RunFrame, metric: str) -> tuple[str, dict[str, Sample]]:
     """The first axis whose values can be compared; those that the question names come first."""
     question = str(run.study.get("question") or "").lower()
-    for axis in sorted(run.axes, key=lambda axis: axis.replace("_", " ") not in question):
+    counts = {axis: run.metrics[metric][axis].n_unique() for axis in run.axes}
+    few = [axis for axis in run.axes if counts[axis] <= _COMPARED_MAX]
+    for axis in sorted(few, key=lambda axis: axis.replace("_", " ") not in question):
         if found := candidates(run, metric, axis):
             return axis, found
     return "", {}
@@ -195,12 +203,22 @@ def _figure(run: RunFrame, metric: str, x: str) -> Chart | None:
 
 
 def _table(run: RunFrame, metrics: list[str]) -> ShownTable:
-    """A row for each combination of what varies, the means over its repeats."""
+    """A row for each combination of what varies, the means over its repeats.
+
+    Of many combinations the axes with most values are averaged over.
+    """
     import polars
 
     means = polars.col(metrics).mean()
     wide = run.wide(*metrics).filter(polars.any_horizontal(polars.col(metrics).is_not_null()))
     axes = [axis for axis in run.varied if wide[axis].n_unique() > 1]
+    values = {axis: wide[axis].n_unique() for axis in axes}
+    over: list[str] = []
+    while axes and wide.select(polars.struct(axes).n_unique()).item() > _ROWS_MAX:
+        # The last of those with most values: the first axes are what a study is about.
+        most = max(reversed(axes), key=lambda axis: values[axis])
+        axes.remove(most)
+        over.append(most.replace("_", " "))
     rows = wide.group_by(axes, maintain_order=True).agg(means) if axes else wide.select(means)
     scales = [scale_of(rows[metric].to_list(), run.units[metric]) for metric in metrics]
     cells = [
@@ -213,4 +231,5 @@ def _table(run: RunFrame, metrics: list[str]) -> ShownTable:
     ]
     heads = [scale.titled(words(one)) for one, scale in zip(metrics, scales, strict=True)]
     columns = (*(axis.replace("_", " ") for axis in axes), *heads)
-    return ShownTable("results", "Means over repeats", columns, tuple(map(tuple, cells)), len(axes))
+    title = f"Means over {joined(['repeats', *over])}"
+    return ShownTable("results", title, columns, tuple(map(tuple, cells)), len(axes))

@@ -10,10 +10,11 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nandlab import __version__, engine
+from nandlab import engine
 from nandlab.api.runs import setting_text
 from nandlab.data import folder as data_folder
 from nandlab.engine import Progress
+from nandlab.engine_identity import engine_identity
 from nandlab.errors import NandlabError
 from nandlab.outputs import write_whole
 from nandlab.readings.spec import Readings, Runs
@@ -83,7 +84,7 @@ class Job:
         """Hash of everything that the results depend on."""
         study = self.readings.path
         traces = _trace_digests(study, self.settings.get("workload.file"))
-        parts = [engine_version(), study.read_text(encoding="utf-8"), traces]
+        parts = [engine_identity(), study.read_text(encoding="utf-8"), traces]
         settings = json.dumps([self.settings, self.quick], sort_keys=True)
         parts += [settings, self.board_text or ""]
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
@@ -98,15 +99,6 @@ class Job:
         by_name = {one.name: one for one in self.readings.choices}
         for name, wanted in zip(self.runs.choices, self.options, strict=True):
             yield by_name[name].options[wanted].get(keys, {})
-
-
-@cache
-def engine_version() -> str:
-    """The version, and a digest of the native module: a build may change results."""
-    from nandlab import _native
-
-    built = hashlib.blake2b(Path(str(_native.__file__)).read_bytes(), digest_size=16)
-    return f"{__version__} {built.hexdigest()}"
 
 
 @cache

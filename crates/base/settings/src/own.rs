@@ -45,18 +45,21 @@ impl<T> Default for OwnRows<T> {
 }
 
 /// Files of the policies that a user added, by name.
-static SOURCES: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+static SOURCES: Mutex<BTreeMap<String, Vec<String>>> = Mutex::new(BTreeMap::new());
 
-/// Notes the file that a policy comes from: results depend on what it says.
-pub fn note_source(name: &str, path: &str) {
+/// Notes the files that a policy comes from, its own first: results depend on what they say.
+pub fn note_sources(name: &str, paths: Vec<String>) {
     let mut sources = SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
-    sources.insert(name.to_owned(), path.to_owned());
+    sources.insert(name.to_owned(), paths);
 }
 
-/// Names and files of the policies that a user added, sorted.
+/// Names and files of the policies that a user added, sorted by name; a policy may have several files.
 pub fn sources() -> Vec<(String, String)> {
     let sources = SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
-    sources.iter().map(|(name, path)| (name.clone(), path.clone())).collect()
+    let of_one = |(name, paths): (&String, &Vec<String>)| -> Vec<(String, String)> {
+        paths.iter().map(|path| (name.clone(), path.clone())).collect()
+    };
+    sources.iter().flat_map(of_one).collect()
 }
 
 /// A policy of a user's own that failed in the middle of a run.

@@ -6,7 +6,6 @@
 
 use crate::NandlabError;
 use cancellation::Interrupted;
-use ftl::OwnPolicyError;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::any::Any;
@@ -126,13 +125,7 @@ pub(crate) fn tell(progress: &Py<PyAny>, done: u64, total: u64, label: &str) -> 
 }
 
 fn internal_error(defect: &(dyn Any + Send)) -> PyErr {
-    // Not a defect of the engine: a policy of the user's own failed, and says so itself.
-    if let Some(error) = defect.downcast_ref::<OwnPolicyError>() {
-        return NandlabError::new_err(error.to_string());
-    }
-    let text = defect.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| defect.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    NandlabError::new_err(format!("internal error, please report it: {text}"))
+    NandlabError::new_err(study::internal_error(defect).to_string())
 }
 
 /// A call under way.

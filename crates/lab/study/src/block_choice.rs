@@ -5,6 +5,7 @@ use crate::scheduler_choice::scheduler_of;
 use crate::study_file::Study;
 use mount::{BlockDeviceChoice, BlockRequest, Kind};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const AXIS: &str = "block_device";
 
@@ -36,6 +37,11 @@ pub(crate) fn block_of(
     let path = study.beside(name);
     block.device =
         BlockDeviceChoice::find(&path).or_else(|error| wrong(AXIS, error.to_string()))?;
+    if let BlockDeviceChoice::Device(device) = &mut block.device
+        && let Some(flash) = &mut Arc::make_mut(device).flash
+    {
+        flash.part = study.part_beside(&flash.part);
+    }
     kind.check_block_device(&block.device).or_else(|error| wrong(AXIS, error.to_string()))?;
     if block.device != BlockDeviceChoice::MtdBlock {
         // The study counts in kilobytes, the queue in sectors.

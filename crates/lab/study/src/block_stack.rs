@@ -19,7 +19,7 @@ use std::rc::Rc;
 use timeline::Tracks;
 
 /// Before a key of the device, in the name of an axis that varies it.
-const DEVICE_PREFIX: &str = "device.";
+pub(crate) const DEVICE_PREFIX: &str = "device.";
 
 /// The mechanism that changes nothing.
 const ALL_MECHANISMS: &str = "all";
@@ -211,10 +211,7 @@ fn device_of(
     let Some(name) = values.get("device").copied().or(host.device.as_deref()) else {
         return wrong("host.device", "name a device, or make `device` an axis");
     };
-    // A file of the user's lies beside the study.
-    let is_known = device::find_device(name).is_ok();
-    let place = if is_known { name.to_owned() } else { study.beside(name) };
-    let mut device = device::find_or_load(&place)?;
+    let mut device = device::find_or_load(&study.device_beside(name))?;
     let mut key = name.to_owned();
     if mechanism != ALL_MECHANISMS {
         let Some(changes) = study.mechanisms.get(mechanism) else {
@@ -233,6 +230,9 @@ fn device_of(
             device.set(name, value)?;
             key.extend([" ", name, "=", value]);
         }
+    }
+    if let Some(flash) = &mut device.flash {
+        flash.part = study.part_beside(&flash.part);
     }
     // Keys that need one another came one by one.
     device.check().or_else(|reason| wrong("host.device", reason))?;

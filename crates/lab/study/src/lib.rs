@@ -82,5 +82,6 @@ pub use single::{ReplayOptions, ReplayResults, replay_trace};
 pub use stacks::Stack;
 pub use study_file::{Preconditioning, Study, Workload, load, load_moved};
 pub use values::{AxisKind, AxisValue, SettingValue};
+pub use work::internal_error;
 pub use workload::contract::WorkloadKind;
 pub use workload::table::WORKLOADS;

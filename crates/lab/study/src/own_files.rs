@@ -6,7 +6,10 @@
 use crate::StudyError;
 use crate::study_file::Study;
 use board::Board;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+
+/// The key of a device that names its part.
+const PART_OF_DEVICE: &str = "flash.part";
 
 /// A file that a study names.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -19,10 +22,21 @@ pub struct OwnFile {
     pub path: String,
 }
 
+/// A name without steps to the folder where it is already: `./mine.toml` is `mine.toml`.
+pub(crate) fn plain(name: &str) -> String {
+    let parts = Path::new(name).components().filter(|part| *part != Component::CurDir);
+    parts.collect::<PathBuf>().display().to_string()
+}
+
 impl Study {
     /// The file of that name in the folder of the study.
     pub(crate) fn file_of(&self, name: &str) -> PathBuf {
-        self.moved.get(name).cloned().unwrap_or_else(|| self.folder.join(name))
+        self.moved.get(&plain(name)).cloned().unwrap_or_else(|| self.folder.join(name))
+    }
+
+    /// A device file is found as a part file is; the name of a preset stays as it is.
+    pub(crate) fn device_beside(&self, name: &str) -> String {
+        if device::find_device(name).is_ok() { name.to_owned() } else { self.beside(name) }
     }
 
     /// A file of that name beside the study file, else the name as it is.
@@ -94,9 +108,41 @@ impl Study {
                 }
             }
         }
+        for file in self.parts_of_devices(&files) {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
         let policies = self.own_policies(&files);
         files.extend(policies);
         files
+    }
+
+    /// Part files that the user's own device files name, or that a device is given in their place.
+    ///
+    /// The first are found from the folder of the device file. They have its name, as all files have that
+    /// come with another one.
+    fn parts_of_devices(&self, files: &[OwnFile]) -> Vec<OwnFile> {
+        let devices = files.iter().filter(|file| ["device", "block device"].contains(&file.what));
+        let of_files = devices.filter_map(|file| {
+            // A file that is no device is an error of the run, with a message of its own.
+            let device = device::find_or_load(&file.path).ok()?;
+            let part = device.flash?.part;
+            Some(OwnFile { what: "part", name: file.name.clone(), path: part })
+        });
+        let mechanisms = self.mechanisms.values();
+        let of_mechanisms = mechanisms.filter_map(|changes| {
+            Some(ftl::Value::from(changes.device.get(PART_OF_DEVICE)?).to_string())
+        });
+        let axis = format!("{}{PART_OF_DEVICE}", crate::block_stack::DEVICE_PREFIX);
+        let extra = self.extra_runs.iter().filter_map(|extra| extra.axes.get(&axis));
+        let of_axis = self.axes.get(&axis).into_iter().chain(extra).flatten();
+        let given = of_mechanisms.chain(of_axis.map(ToString::to_string));
+        let of_given = given.map(|name| OwnFile { what: "part", path: self.beside(&name), name });
+        of_files
+            .chain(of_given)
+            .filter(|file| nand::find_part(&file.path).is_none() && Path::new(&file.path).is_file())
+            .collect()
     }
 
     /// Sources of the policies of the user's own that the study names, or a device file of it.

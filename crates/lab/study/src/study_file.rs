@@ -218,7 +218,8 @@ pub fn load_moved(
         })?;
     }
     study.folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-    study.moved = moved;
+    study.moved =
+        moved.into_iter().map(|(name, place)| (crate::own_files::plain(&name), place)).collect();
     // The command line goes before the file.
     study.seed = seed.unwrap_or(study.seed);
     study.quick = quick;

@@ -96,7 +96,8 @@ fn same_work(runs: &[Run]) -> Vec<Vec<usize>> {
     groups
 }
 
-pub(crate) fn internal_error(panic: &(dyn std::any::Any + Send)) -> StudyError {
+/// The error that a panic stands for; every boundary of the engine says it in these words.
+pub fn internal_error(panic: &(dyn std::any::Any + Send)) -> StudyError {
     // Not a defect of the engine: a policy of the user's own failed, and says so itself.
     if let Some(OwnPolicyError { policy, reason }) = panic.downcast_ref::<OwnPolicyError>() {
         return StudyError::Study { place: policy.clone(), reason: reason.clone() };

@@ -23,17 +23,19 @@ use pyo3::prelude::*;
 use pyo3::types::PyType;
 use pyo3::wrap_pyfunction;
 
-/// Adds a class to the table of its kind, under the name by which studies call it; `source` is its file.
+/// Adds a class to the table of its kind, under the name by which studies call it.
+///
+/// `sources` are its files, that of the class first.
 ///
 /// # Errors
 /// A kind that there is not; a class that lacks what every policy has.
 #[pyfunction]
-#[pyo3(signature = (kind, name, class, source))]
+#[pyo3(signature = (kind, name, class, sources))]
 fn register_policy(
     kind: &str,
     name: String,
     class: Bound<'_, PyType>,
-    source: Option<String>,
+    sources: Vec<String>,
 ) -> PyResult<()> {
     match kind {
         "cleaning" => cleaning::register(name.clone(), &class)?,
@@ -46,10 +48,8 @@ fn register_policy(
             return Err(failed(format!("`{kind}` is no kind of policy: {kinds}")));
         }
     }
-    // Of classes that were taken alone: the file of a refused one is no part of any result.
-    if let Some(source) = source {
-        ftl::own::note_source(&name, &source);
-    }
+    // Of classes that were taken alone: the files of a refused one are no part of any result.
+    ftl::own::note_sources(&name, sources);
     Ok(())
 }
 
