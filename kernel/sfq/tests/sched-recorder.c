@@ -68,7 +68,7 @@ static u64 tick_edge_ns(void)
 		u64 before = get_jiffies_64(), now;
 		u32 rest;
 
-		while (get_jiffies_64() == before)
+		while (!time_after64(get_jiffies_64(), before))
 			cpu_relax();
 		now = ktime_get_ns();
 		div_u64_rem(now, tick_ns, &rest);
