@@ -9,6 +9,7 @@ mount -t tracefs none $tracing
 echo 20000 > $tracing/buffer_size_kb
 insmod /sfq-iosched.ko
 modprobe kyber-iosched
+modprobe bfq
 null_disk nullb0 size=256 blocksize=512 memory_backed=0 completion_nsec=1500000 hw_queue_depth=1
 null_disk nullb1 size=256 blocksize=512 memory_backed=0 completion_nsec=4000000 hw_queue_depth=3
 
@@ -16,6 +17,9 @@ for path in /workloads/*.jobs; do
 	name=$(basename "$path" .jobs)
 	read -r disk jobs < "$path"
 	scheduler=$(cat "/workloads/$name.scheduler")
+	rotational=0
+	[ ! -e "/workloads/$name.rotational" ] || rotational=$(cat "/workloads/$name.rotational")
+	echo "$rotational" > "/sys/block/$disk/queue/rotational"
 	select_scheduler "$scheduler" "$disk" 256
 	# As large as the simulator's requests may get.
 	[ "$(cat "$queue/max_sectors_kb")" -le 512 ] || echo 512 > "$queue/max_sectors_kb"

@@ -16,13 +16,19 @@
  *   all, so that what was decided was decided as of either.
  *
  * kyber reads the clock only for the latencies of completed requests.
+ *
+ * bfq looks at nanoseconds, too. Its time is that of the clock since an edge
+ * of the tick, so that the tick can be told from it. The end of a process is
+ * recorded for it, because that may end a turn.
  */
 #include <linux/bitmap.h>
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/blk-mq.h>
+#include <linux/iocontext.h>
 #include <linux/jiffies.h>
 #include <linux/kprobes.h>
+#include <linux/ktime.h>
 #include <linux/module.h>
 #include <linux/tracepoint.h>
 #include <trace/events/block.h>
@@ -34,16 +40,42 @@
 
 static char *scheduler = "mq-deadline";
 module_param(scheduler, charp, 0444);
-MODULE_PARM_DESC(scheduler, "mq-deadline or kyber");
+MODULE_PARM_DESC(scheduler, "mq-deadline, kyber or bfq");
 
-static bool is_deadline;
+static bool is_deadline, is_bfq;
+/* In ticks, or for bfq in nanoseconds. */
 static u64 start;
 /* Tags of requests that are with the driver. */
 static DECLARE_BITMAP(sent, TAGS);
 
 static u64 now_ns(void)
 {
+	if (is_bfq)
+		return ktime_get_ns() - start;
 	return (get_jiffies_64() - start) * (NSEC_PER_SEC / HZ);
+}
+
+/*
+ * A time at which the tick came. The interrupt takes a while until jiffies are
+ * counted; the shortest while of several says best when it was.
+ */
+static u64 tick_edge_ns(void)
+{
+	u64 tick_ns = NSEC_PER_SEC / HZ, phase = tick_ns, edge = 0;
+	unsigned int round;
+
+	for (round = 0; round < 8; round++) {
+		u64 before = get_jiffies_64(), now;
+		u32 rest;
+
+		while (!time_after64(get_jiffies_64(), before))
+			cpu_relax();
+		now = ktime_get_ns();
+		div_u64_rem(now, tick_ns, &rest);
+		phase = min_t(u64, phase, rest);
+		edge = now - rest;
+	}
+	return edge + phase;
 }
 
 static bool is_sent(struct request *rq)
@@ -60,8 +92,35 @@ static void record(const char *event, struct request *survivor, int write,
 			     sectors);
 }
 
+/*
+ * Inserts that bfq is at. It reads the clock before and after the tracepoint,
+ * and takes a queue for one that thinks if much time passes in between, so they
+ * are written down when the call returns.
+ */
+static struct insert {
+	struct request_queue *q;
+	u64 now;
+	sector_t sector;
+	unsigned int sectors;
+	int id;
+	bool write, sync;
+} inserts[TAGS];
+static unsigned int inserted;
+
 static void on_insert(void *unused, struct request *rq)
 {
+	if (is_bfq && inserted < TAGS) {
+		inserts[inserted++] = (struct insert) {
+			.q = rq->q,
+			.now = now_ns(),
+			.sector = blk_rq_pos(rq),
+			.sectors = blk_rq_sectors(rq),
+			.id = rq->internal_tag,
+			.write = rq_data_dir(rq),
+			.sync = op_is_sync(rq->cmd_flags),
+		};
+		return;
+	}
 	record("insert", rq, rq_data_dir(rq), op_is_sync(rq->cmd_flags),
 	       blk_rq_pos(rq), blk_rq_sectors(rq));
 }
@@ -212,6 +271,41 @@ static void find_complete(struct tracepoint *tracepoint, void *unused)
 		complete_point = tracepoint;
 }
 
+static int leave_insert(struct kretprobe_instance *instance,
+			struct pt_regs *regs)
+{
+	unsigned int place;
+
+	for (place = 0; place < inserted; place++) {
+		struct insert *insert = &inserts[place];
+
+		trace_sched_recorder("insert", insert->q, insert->now,
+				     insert->id, insert->write, insert->sync,
+				     insert->sector, insert->sectors);
+	}
+	inserted = 0;
+	return 0;
+}
+
+static struct kretprobe insert_return = {
+	.kp.symbol_name = "bfq_insert_requests",
+	.handler = leave_insert,
+	.maxactive = 16,
+};
+
+static int on_exit(struct kprobe *probe, struct pt_regs *regs)
+{
+	struct io_cq *icq = (struct io_cq *)regs_get_kernel_argument(regs, 0);
+
+	trace_sched_recorder("exit", icq->q, now_ns(), -1, 0, 0, 0, 0);
+	return 0;
+}
+
+static struct kprobe exit_probe = {
+	.symbol_name = "bfq_exit_icq",
+	.pre_handler = on_exit,
+};
+
 static struct kretprobe dispatch = {
 	.entry_handler = enter_dispatch,
 	.handler = leave_dispatch,
@@ -252,11 +346,13 @@ static int __init recorder_init(void)
 	int error;
 
 	is_deadline = !strcmp(scheduler, "mq-deadline");
-	if (!is_deadline && strcmp(scheduler, "kyber"))
+	is_bfq = !strcmp(scheduler, "bfq");
+	if (!is_deadline && !is_bfq && strcmp(scheduler, "kyber"))
 		return -EINVAL;
-	start = get_jiffies_64();
+	start = is_bfq ? tick_edge_ns() : get_jiffies_64();
 	dispatch.kp.symbol_name = is_deadline ? "dd_dispatch_request" :
-						"kyber_dispatch_request";
+				  is_bfq ? "bfq_dispatch_request" :
+					   "kyber_dispatch_request";
 	for_each_kernel_tracepoint(find_complete, NULL);
 	if (!complete_point)
 		return -ENOENT;
@@ -266,11 +362,23 @@ static int __init recorder_init(void)
 	error = tracepoint_probe_register(complete_point, on_complete, NULL);
 	if (error)
 		goto unregister_kretprobes;
-	error = register_trace_block_rq_insert(on_insert, NULL);
+	error = is_bfq ? register_kprobe(&exit_probe) : 0;
 	if (error)
 		goto unregister_complete;
+	error = is_bfq ? register_kretprobe(&insert_return) : 0;
+	if (error)
+		goto unregister_exit;
+	error = register_trace_block_rq_insert(on_insert, NULL);
+	if (error)
+		goto unregister_insert;
 	return 0;
 
+unregister_insert:
+	if (is_bfq)
+		unregister_kretprobe(&insert_return);
+unregister_exit:
+	if (is_bfq)
+		unregister_kprobe(&exit_probe);
 unregister_complete:
 	tracepoint_probe_unregister(complete_point, on_complete, NULL);
 	tracepoint_synchronize_unregister();
@@ -285,6 +393,12 @@ static void __exit recorder_exit(void)
 	unsigned int place;
 
 	unregister_trace_block_rq_insert(on_insert, NULL);
+	if (is_bfq) {
+		unregister_kretprobe(&insert_return);
+		unregister_kprobe(&exit_probe);
+		missed += exit_probe.nmissed + insert_return.nmissed +
+			  insert_return.kp.nmissed;
+	}
 	tracepoint_probe_unregister(complete_point, on_complete, NULL);
 	tracepoint_synchronize_unregister();
 	for (place = 0; place < ARRAY_SIZE(kretprobes); place++)
@@ -299,5 +413,5 @@ module_init(recorder_init);
 module_exit(recorder_exit);
 
 MODULE_AUTHOR("The nandlab authors");
-MODULE_DESCRIPTION("Records decisions of mq-deadline and kyber");
+MODULE_DESCRIPTION("Records decisions of mq-deadline, kyber and bfq");
 MODULE_LICENSE("GPL");

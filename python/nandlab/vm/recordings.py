@@ -70,11 +70,14 @@ class Recording:
         return self.late_inserts / max(1, self.inserts)
 
 
-def read_trace(text: str) -> Recording:
+def read_trace(text: str, *, has_nanoseconds: bool = False) -> Recording:
     """Turn the text of a trace buffer into a recording.
 
     The events are those of the module `sfq-iosched`, or of `sched-recorder`, which watches the
     schedulers that come with the kernel.
+
+    With `has_nanoseconds` the clock of the recording is finer than the tick, as it is for bfq. Then
+    a completion has a time of its own, and events are sorted by time.
 
     Events of other sources are left out, and those of other disks than the first one a request is
     inserted for. Raises `RecordingError` when the kernel lost events, or
@@ -86,7 +89,11 @@ def read_trace(text: str) -> Recording:
     last_ns = 0
     queued = 0
     device = None
-    for line in text.splitlines():
+    lines = text.splitlines()
+    if has_nanoseconds:
+        # A call is written down when it returns, but decides soon after its entry.
+        lines.sort(key=_recorded_ns)
+    for line in lines:
         if "LOST" in line and "EVENTS" in line:
             raise RecordingError(f"the kernel lost events: {line.strip()}")
         match = _LINE.search(line)
@@ -102,7 +109,8 @@ def read_trace(text: str) -> Recording:
             raise RecordingError(f"two queued requests were joined: {line.strip()}")
         now_ns = int(fields["now"])
         # Completions come from interrupts, and are not in the order of the scheduler's lock.
-        last_ns = max(last_ns, now_ns) if event != "complete" else last_ns
+        if has_nanoseconds or event != "complete":
+            last_ns = max(last_ns, now_ns)
         name = fields.get("id", "")
         if event == "insert":
             recording.inserts += 1
@@ -206,6 +214,11 @@ def _replay(name: str, rows: list[str], arguments: dict[str, object]) -> tuple[i
         return int(since[1]) if since else 0, [str(parted)]
     found = [line for line in answer if _differs(line)]
     return int(found[0].split(",")[0]) if found else 0, found
+
+
+def _recorded_ns(line: str) -> int:
+    found = re.search(r" now=(\d+) ", f"{line} ")
+    return int(found[1]) if found else 0
 
 
 def _differs(line: str) -> bool:

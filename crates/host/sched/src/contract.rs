@@ -51,9 +51,19 @@ pub trait Scheduler: Send {
         true
     }
 
+    /// A bio is submitted, and requests that it may be merged with are about to be searched
+    /// (`bio_merge` of blk-mq).
+    fn before_merge(&mut self, _now_ns: u64, _bio: &Bio, _queue: &Queue) {}
+
     /// True if the bio may become part of the request (`elevator_allow_merge_fn`).
     fn allows_merge(&self, _bio: &Bio, _id: RequestId, _queue: &Queue) -> bool {
         true
+    }
+
+    /// True if a whole request, which comes from a plug, may become part of another one. A kernel does
+    /// not ask `elevator_allow_merge_fn` then.
+    fn allows_request_merge(&self, request: &Bio, id: RequestId, queue: &Queue) -> bool {
+        self.allows_merge(request, id, queue)
     }
 
     /// A request that the bio may be merged with, found by the scheduler's own order

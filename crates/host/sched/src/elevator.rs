@@ -116,6 +116,7 @@ impl Elevator {
         if !self.merging {
             return None;
         }
+        self.scheduler.before_merge(now_ns, bio, &self.queue);
         let (id, side) = self.find_merge(bio)?;
         let sectors = self.queue.requests[id].bio.sectors + bio.sectors;
         // The limits are the driver's (`ll_back_merge_fn`) and are asked after `elv_merge` has
@@ -173,7 +174,7 @@ impl Elevator {
             other.bio.direction == request.direction
                 && other.end() == request.sector
                 && other.bio.sectors + request.sectors <= self.max_sectors
-                && self.scheduler.allows_merge(request, *id, queue)
+                && self.scheduler.allows_request_merge(request, *id, queue)
         };
         let id = queue.last_merge.filter(fits).or(queue.ending_at(request.sector).filter(fits))?;
         // No hook for the request that is absorbed: it comes from a plug and was never in the

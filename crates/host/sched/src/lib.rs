@@ -7,6 +7,7 @@
 //! passes the time.
 
 mod anticipatory;
+mod bfq;
 mod cfq;
 mod clock;
 mod contract;
@@ -18,7 +19,9 @@ mod list;
 mod mq_deadline;
 mod none;
 mod noop;
+mod position_tree;
 mod queue;
+mod queue_id;
 mod queue_map;
 pub mod replay;
 mod request;

@@ -1,12 +1,14 @@
 //! The table of schedulers.
 
 use crate::contract::SchedulerEntry;
-use crate::{anticipatory, cfq, deadline, kyber, mq_deadline, none, noop, row, sfq};
+use crate::{anticipatory, bfq, cfq, deadline, kyber, mq_deadline, none, noop, row, sfq};
 use settings::OwnRows;
 
 /// All schedulers, sorted by name.
 pub const SCHEDULERS: &[&SchedulerEntry] = &[
     &anticipatory::ENTRY,
+    &bfq::ENTRY_6_1,
+    &bfq::ENTRY_6_12,
     &cfq::ENTRY_2_6_29,
     &cfq::ENTRY_2_6_32,
     &cfq::ENTRY_3_4,

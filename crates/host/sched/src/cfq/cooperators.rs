@@ -1,8 +1,8 @@
 //! Queues that work close to the head (2.6.32 and 3.4).
 
-use super::position_tree::{Found, PositionTree};
-use super::queue_id::QueueId;
 use super::{Cfq, Version};
+use crate::position_tree::{Found, PositionTree};
+use crate::queue_id::QueueId;
 use crate::{Queue, RequestId};
 
 impl<V: Version> Cfq<V> {

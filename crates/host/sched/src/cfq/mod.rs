@@ -29,10 +29,8 @@
 //! Source: `block/cfq-iosched.c` of Linux 2.6.29, 2.6.32 and 3.4.
 
 mod cooperators;
-mod position_tree;
 mod process;
 mod queue;
-mod queue_id;
 mod requests;
 mod service_tree;
 #[cfg(test)]
@@ -44,11 +42,11 @@ mod v2_6_32;
 mod v3_4;
 
 use crate::lane_audit::audit_lane;
+use crate::position_tree::{Nodes, PositionTree};
+use crate::queue_id::QueueId;
 use crate::{Bio, Class, Clock, Direction, Links, MergeSide, Queue, RequestId, Scheduler};
-use position_tree::{Nodes, PositionTree};
 use process::{Context, ContextId, Contexts};
 use queue::{Flag, Queues};
-use queue_id::QueueId;
 use service_tree::{Place, ServiceTree};
 use tunables::Tunables;
 

@@ -1,6 +1,6 @@
 //! What CFQ keeps of a process: its I/O context for this device (`cfq_io_context`, `cfq_io_cq`).
 
-use super::queue_id::QueueId;
+use crate::queue_id::QueueId;
 use crate::{Bio, Class};
 use rustc_hash::FxHashMap;
 

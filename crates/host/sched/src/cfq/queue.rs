@@ -1,7 +1,7 @@
 //! One queue of CFQ: the requests of a process, or asynchronous ones of a priority (`cfq_queue`).
 
-use super::queue_id::QueueId;
 use super::service_tree::Place;
+use crate::queue_id::QueueId;
 use crate::{Class, List, RequestId, SectorTree};
 
 /// Yes-or-no properties of a queue.

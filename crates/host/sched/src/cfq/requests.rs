@@ -1,8 +1,8 @@
 //! Requests of a queue: their order, and their way in and out.
 
 use super::queue::Flag;
-use super::queue_id::QueueId;
 use super::{Cfq, Version, is_sync};
+use crate::queue_id::QueueId;
 use crate::{Queue, RequestId};
 
 impl<V: Version> Cfq<V> {

@@ -1,7 +1,7 @@
 //! Busy queues in the order of their turns (`cfq_rb_root`).
 
 use super::process::ThinkTime;
-use super::queue_id::QueueId;
+use crate::queue_id::QueueId;
 
 /// Where a busy queue stands: the smallest rank first, in it the smallest key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Turns: busy queues, their places, and the queue that has the device.
 
 use super::queue::Flag;
-use super::queue_id::QueueId;
 use super::{Cfq, LEVELS, Version};
 use crate::Queue;
+use crate::queue_id::QueueId;
 
 // The middle of eight levels; `CFQ_SLICE_SCALE` is the 5 below.
 /// The levels by which a slice is longer or shorter: a fifth for each from here.

@@ -13,10 +13,10 @@
 
 use super::process::{ContextId, Seeks};
 use super::queue::Flag;
-use super::queue_id::QueueId;
 use super::service_tree::Place;
 use super::tunables::{PARAMETERS_29, Tunables};
 use super::{AfterIdling, Cfq, DEEP_QUEUE, DEPTH_SAMPLES, Version, is_sync};
+use crate::queue_id::QueueId;
 use crate::{Queue, RequestId, SchedulerEntry};
 
 pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {

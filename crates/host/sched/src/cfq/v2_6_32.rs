@@ -16,11 +16,11 @@
 
 use super::process::{ContextId, Seeks};
 use super::queue::Flag;
-use super::queue_id::QueueId;
 use super::service_tree::Place;
 use super::tunables::{PARAMETERS_32, Tunables};
 use super::v2_6_29::DepthProbe;
 use super::{AfterIdling, Cfq, DEEP_QUEUE, PAGE_SECTORS, Version, is_sync};
+use crate::queue_id::QueueId;
 use crate::{Queue, RequestId, SchedulerEntry};
 
 pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {

@@ -26,10 +26,10 @@ mod workloads;
 
 use super::process::{ContextId, ThinkTime};
 use super::queue::{Flag, TurnQueue};
-use super::queue_id::QueueId;
 use super::service_tree::Place;
 use super::tunables::{PARAMETERS_34, Tunables};
 use super::{AfterIdling, Cfq, DEEP_QUEUE, DEPTH_SAMPLES, PAGE_SECTORS, Version, is_sync};
+use crate::queue_id::QueueId;
 use crate::{Bio, Class, Queue, RequestId, SchedulerEntry};
 
 pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {

@@ -32,9 +32,11 @@ fn state_bytes(scheduler: &str, requests: u32, processes: u32) -> usize {
 }
 
 /// A scheduler, and its bytes for each request and for each process that has requests. A list costs two
-/// numbers of requests, a place in a tree of sectors 52 bytes. Each queue of CFQ has a table of all requests.
+/// numbers of requests, a place in a tree of sectors 52 bytes. Each queue of CFQ and BFQ has a table of all requests.
 const COSTS: &[(&str, usize, usize)] = &[
     ("anticipatory", 68, 94),
+    ("bfq-6.1", 76, 2615),
+    ("bfq-6.12", 76, 2615),
     ("cfq-2.6.29", 68, 4614),
     ("cfq-2.6.32", 68, 4646),
     ("cfq-3.4", 68, 4614),

@@ -4,12 +4,14 @@ use libtest_mimic::{Arguments, Trial};
 
 mod kernel_decisions;
 mod properties;
+mod recordings;
 mod scenarios;
 
 fn main() {
     let rooms = [
         ("kernel_decisions", kernel_decisions::trials()),
         ("properties", properties::trials()),
+        ("recordings", recordings::trials()),
         ("scenarios", scenarios::trials()),
     ];
     let trials: Vec<Trial> = rooms

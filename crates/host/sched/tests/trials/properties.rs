@@ -410,8 +410,11 @@ fn drains(entry: &'static SchedulerEntry, case: &Case) -> Verdict {
 struct Pause {
     /// Beginning of the scheduler's name.
     scheduler: &'static str,
-    /// Tunables in milliseconds that it lasts, together, at most; and two ticks.
+    /// Tunables in milliseconds, or in microseconds if they are called so, that it lasts, together, at
+    /// most; and two ticks.
     tunables: &'static [&'static str],
+    /// Milliseconds that come to that.
+    more_ms: u64,
     /// Whether the scheduler says so: true if it waits for something better, false if its rules find
     /// nothing to do until a periodic check.
     is_told: bool,
@@ -419,14 +422,32 @@ struct Pause {
 
 /// All others keep the device busy.
 const PAUSES: &[Pause] = &[
-    Pause { scheduler: "anticipatory", tunables: &["antic_expire"], is_told: true },
-    Pause { scheduler: "cfq-3.4", tunables: &["slice_idle", "group_idle"], is_told: true },
-    Pause { scheduler: "cfq-2.6", tunables: &["slice_idle"], is_told: true },
+    Pause { scheduler: "anticipatory", tunables: &["antic_expire"], more_ms: 0, is_told: true },
+    // A queue of raised weight is idled for 20 ms, `strict_guarantees` wants 8 ms.
+    Pause {
+        scheduler: "bfq",
+        tunables: &["slice_idle", "slice_idle_us"],
+        more_ms: 20,
+        is_told: true,
+    },
+    Pause {
+        scheduler: "cfq-3.4",
+        tunables: &["slice_idle", "group_idle"],
+        more_ms: 0,
+        is_told: true,
+    },
+    Pause { scheduler: "cfq-2.6", tunables: &["slice_idle"], more_ms: 0, is_told: true },
     // It waits for urgent reads first, then for regular ones.
-    Pause { scheduler: "row", tunables: &["rd_idle_data", "rd_idle_data"], is_told: true },
+    Pause {
+        scheduler: "row",
+        tunables: &["rd_idle_data", "rd_idle_data"],
+        more_ms: 0,
+        is_told: true,
+    },
     Pause {
         scheduler: "sfq-literal",
         tunables: &["read_expire", "write_expire", "starvation_check", "starvation_check"],
+        more_ms: 0,
         is_told: false,
     },
 ];
@@ -434,10 +455,14 @@ const PAUSES: &[Pause] = &[
 fn conserves_work(entry: &'static SchedulerEntry, case: &Case) -> Verdict {
     let settings = case.settings(entry, false);
     let reason = PAUSES.iter().find(|pause| entry.name.starts_with(pause.scheduler));
-    let milliseconds = |name: &&str| u64::from(settings.integer(name));
+    let milliseconds = |name: &&str| {
+        let value = u64::from(settings.integer(name));
+        if name.ends_with("_us") { value.div_ceil(1000) } else { value }
+    };
     let ticks_ms = 2 * 1000_u64.div_ceil(u64::from(case.hz));
     let longest_ns = reason.map_or(0, |pause| {
-        (pause.tunables.iter().map(milliseconds).sum::<u64>() + ticks_ms) * MILLISECOND_NS
+        let tunables_ms = pause.tunables.iter().map(milliseconds).sum::<u64>();
+        (tunables_ms + pause.more_ms + ticks_ms) * MILLISECOND_NS
     });
     let mut device = Device::new(case, case.elevator(entry, &settings));
     let mut idle_since_ns = None;

@@ -4,7 +4,7 @@ use super::{CLOSE_SECTORS, DEEP_REQUESTS, SEEK_SECTORS, SMALL_SECTORS, V34};
 use crate::cfq::Cfq;
 use crate::cfq::process::ContextId;
 use crate::cfq::queue::Flag;
-use crate::cfq::queue_id::QueueId;
+use crate::queue_id::QueueId;
 use crate::{Queue, RequestId};
 
 impl Cfq<V34> {

@@ -1,8 +1,8 @@
 //! CFQ 3.4 on its own: merging of queues, exits, depth.
 
 use super::{Cfq, Flag, PARAMETERS_34, Tunables, V34};
-use crate::cfq::queue_id::QueueId;
 use crate::cfq::tests::{MILLISECOND_NS, bio};
+use crate::queue_id::QueueId;
 use crate::{Clock, Direction, Queue, Request, RequestId, Scheduler, Settings};
 use std::collections::BTreeMap;
 
@@ -192,8 +192,8 @@ fn the_depth_says_nothing_while_a_queue_is_waited_for() {
 /// Every sum that CFQ keeps beside its queues, and every place of a queue.
 #[test]
 fn every_broken_count_is_seen() {
-    use super::super::queue_id::QueueId;
     use super::{Cfq, ENTRY, Tunables, V34};
+    use crate::queue_id::QueueId;
     use crate::tests::{CLOCK, defaults, filled, panics_with};
     use crate::{Queue, RequestId, Scheduler};
     type Break = fn(&mut Cfq<V34>, &mut Queue);

@@ -3,9 +3,9 @@
 use super::{IDLE_TREE, LEAST_WORKLOAD_JIFFIES, V34, WORKLOADS, Workload, tree_of};
 use crate::Class;
 use crate::cfq::Cfq;
-use crate::cfq::queue_id::QueueId;
 use crate::cfq::service_tree::ServiceTree;
 use crate::cfq::tunables::Tunables;
+use crate::queue_id::QueueId;
 
 impl Cfq<V34> {
     pub(super) fn leave_workload(&mut self, id: QueueId) {

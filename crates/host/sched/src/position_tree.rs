@@ -1,13 +1,15 @@
-//! Queues by the sector of their next request (`prio_trees`), to find one close to the head.
+//! Queues by the sector of their next request (`prio_trees`, `rq_pos_tree`), to find one close to the head.
 //!
 //! The kernel does not move a queue in its tree when only its next request changes, so the tree is
 //! at times out of order, and what a search finds depends on the tree's very shape. Hence a real
-//! red-black tree, balanced as textbooks (and kernels before 3.7) do, and no sorted map.
+//! red-black tree, balanced as textbooks (and kernels) do, and no sorted map. BFQ's service trees stand
+//! on the same nodes, as what they find depends on the shape, too.
 //!
-//! Source: `cfq_prio_tree_lookup` of Linux 2.6.30 to 3.4; T. H. Cormen, C. E. Leiserson,
+//! Source: `cfq_prio_tree_lookup` of Linux 2.6.30 to 3.4, `bfq_rq_pos_tree_lookup` of 6.1 and 6.12,
+//! `lib/rbtree.c`; T. H. Cormen, C. E. Leiserson,
 //! R. L. Rivest, C. Stein, Introduction to Algorithms, chapter 13.
 
-use super::queue_id::QueueId;
+use crate::queue_id::QueueId;
 
 const NONE: u32 = u32::MAX;
 
@@ -32,10 +34,10 @@ struct Node {
 
 /// Nodes of all trees; a queue is in one tree at most.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Nodes(Vec<Node>);
+pub(crate) struct Nodes(Vec<Node>);
 
 impl Nodes {
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.0.capacity() * size_of::<Node>()
     }
 
@@ -89,9 +91,21 @@ impl Nodes {
     }
 }
 
+impl Nodes {
+    /// The queue above one in its tree.
+    pub(crate) fn above(&self, id: QueueId) -> Option<QueueId> {
+        some(self.parent(id.0))
+    }
+
+    /// The queues below one, left and right.
+    pub(crate) fn below(&self, id: QueueId) -> [Option<QueueId>; 2] {
+        self.0[id.index()].children.map(some)
+    }
+}
+
 /// What a search for a sector ends at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// The tree is empty.
     Nothing,
     /// A queue whose next request starts there.
@@ -102,7 +116,7 @@ pub(super) enum Found {
 
 /// One tree; its nodes stand in a [`Nodes`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PositionTree {
+pub(crate) struct PositionTree {
     root: u32,
 }
 
@@ -114,7 +128,7 @@ impl Default for PositionTree {
 
 impl PositionTree {
     /// Searches for a sector; `position` is where the next request of a queue is now.
-    pub(super) fn find(
+    pub(crate) fn find(
         self,
         nodes: &Nodes,
         sector: u64,
@@ -146,7 +160,7 @@ impl PositionTree {
     }
 
     /// Inserts a queue under a sector; false if there is another with the same.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         nodes: &mut Nodes,
         id: QueueId,
@@ -161,6 +175,27 @@ impl PositionTree {
             Found::Below(parent) => parent.0,
             Found::Nothing => NONE,
         };
+        self.attach(nodes, id, parent, side);
+        true
+    }
+
+    /// Inserts a queue where the search that turns left as `goes_left` says ends.
+    pub(crate) fn insert_by(
+        &mut self,
+        nodes: &mut Nodes,
+        id: QueueId,
+        goes_left: impl Fn(QueueId) -> bool,
+    ) {
+        let (mut parent, mut side, mut node) = (NONE, Side::Left, self.root);
+        while node != NONE {
+            parent = node;
+            side = if goes_left(QueueId(node)) { Side::Left } else { Side::Right };
+            node = nodes.child(node, side);
+        }
+        self.attach(nodes, id, parent, side);
+    }
+
+    fn attach(&mut self, nodes: &mut Nodes, id: QueueId, parent: u32, side: Side) {
         if nodes.0.len() <= id.index() {
             let unused = Node { parent: NONE, children: [NONE; 2], is_red: false };
             nodes.0.resize(id.index() + 1, unused);
@@ -172,16 +207,20 @@ impl PositionTree {
             nodes.set_child(parent, side, id.0);
         }
         self.balance_insertion(nodes, id.0);
-        true
+    }
+
+    /// The queue at the top; none if the tree is empty.
+    pub(crate) fn root(self) -> Option<QueueId> {
+        some(self.root)
     }
 
     /// The queue after `id` in the tree.
-    pub(super) fn next(nodes: &Nodes, id: QueueId) -> Option<QueueId> {
+    pub(crate) fn next(nodes: &Nodes, id: QueueId) -> Option<QueueId> {
         some(nodes.neighbour(id.0, Side::Right))
     }
 
     /// The queue before `id` in the tree.
-    pub(super) fn previous(nodes: &Nodes, id: QueueId) -> Option<QueueId> {
+    pub(crate) fn previous(nodes: &Nodes, id: QueueId) -> Option<QueueId> {
         some(nodes.neighbour(id.0, Side::Left))
     }
 
@@ -234,7 +273,7 @@ impl PositionTree {
     }
 
     /// Takes out a queue, which is in this tree.
-    pub(super) fn remove(&mut self, nodes: &mut Nodes, id: QueueId) {
+    pub(crate) fn remove(&mut self, nodes: &mut Nodes, id: QueueId) {
         let node = id.0;
         let [left, right] = nodes.0[id.index()].children;
         let (child, hole_parent, removed_red);
@@ -314,7 +353,7 @@ fn some(node: u32) -> Option<QueueId> {
 #[cfg(test)]
 mod tests {
     use super::{Found, NONE, Nodes, PositionTree, Side};
-    use crate::cfq::queue_id::QueueId;
+    use crate::queue_id::QueueId;
     use proptest::prelude::*;
 
     /// Black nodes on every way down, or none if the tree breaks a rule.

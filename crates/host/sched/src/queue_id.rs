@@ -2,10 +2,10 @@
 
 /// Place of a queue in [`super::queue::Queues`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct QueueId(pub u32);
+pub(crate) struct QueueId(pub u32);
 
 impl QueueId {
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }

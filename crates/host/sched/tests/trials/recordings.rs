@@ -1,0 +1,181 @@
+//! Dispatch calls of BFQ in running kernels: each request that they chose must be chosen here.
+//!
+//! `data/bfq-decisions` holds what the recorder of `kernel/sfq/tests` saw; its README says how they were
+//! made. Calls are compared up to the first one that is decided otherwise, since from there on two
+//! histories are compared that have parted. Which recordings part, and what decided it, is listed.
+
+use libtest_mimic::{Failed, Trial};
+use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, Value, find_scheduler};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Workloads recorded of each kernel.
+const WORKLOADS: usize = 22;
+
+/// The least share of all dispatch calls of a kernel that must be alike.
+const LEAST_ALIKE: f64 = 0.95;
+
+/// Recordings that part from what is decided here, the line at which they do, and the reason.
+const PARTED: &[(&str, usize, &str)] = &[
+    ("6.1-15", 400, "a turn ends with its tick, which the kernel counted 27 us later"),
+    (
+        "6.12-19",
+        1083,
+        "a budget of 127 sectors is what a charge for time, in milliseconds, left over",
+    ),
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bfq-decisions");
+    let trial = |series: &'static str| {
+        let folder = folder.clone();
+        Trial::test(format!("bfq-{series} decides as the kernel does"), move || {
+            check(&folder, series)
+        })
+    };
+    vec![trial("6.1"), trial("6.12")]
+}
+
+fn check(folder: &Path, series: &str) -> Result<(), Failed> {
+    let mut names: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let stem = name.strip_suffix(".txt").unwrap_or_default();
+        if stem.rsplit_once('-').is_some_and(|(found, _)| found == series) {
+            names.push(stem.to_owned());
+        }
+    }
+    names.sort();
+    if names.len() != WORKLOADS {
+        return Err(format!("{} recordings of {series}", names.len()).into());
+    }
+    let (mut alike, mut calls) = (0, 0);
+    for name in names {
+        let text = std::fs::read_to_string(folder.join(format!("{name}.txt")))?;
+        let followed = follow(&text, series)?;
+        let known = PARTED.iter().find(|(other, ..)| *other == name).map(|(_, line, _)| *line);
+        let found = followed.parted.as_ref().map(|(line, _)| *line);
+        if found != known {
+            let reason = followed.parted.map_or(String::new(), |(_, reason)| reason);
+            return Err(format!("{name} parts at {found:?}, not at {known:?}: {reason}").into());
+        }
+        (alike, calls) = (alike + followed.alike, calls + followed.calls);
+    }
+    if f64::from(alike) < LEAST_ALIKE * f64::from(calls) {
+        return Err(format!("{alike} of {calls} calls are alike").into());
+    }
+    Ok(())
+}
+
+/// How far a recording was followed.
+struct Followed {
+    alike: u32,
+    calls: u32,
+    /// The line of the first event that is decided otherwise, and how.
+    parted: Option<(usize, String)>,
+}
+
+fn follow(text: &str, series: &str) -> Result<Followed, Failed> {
+    let mut lines = text.lines().zip(1..);
+    let (head, _) = lines.next().ok_or("a recording has a head line")?;
+    let mut given = BTreeMap::new();
+    let mut rotational = false;
+    for (name, value) in head.split_whitespace().filter_map(|word| word.split_once('=')) {
+        if name == "rotational" {
+            rotational = value == "1";
+        } else {
+            given.insert(name.to_owned(), Value::from(value));
+        }
+    }
+    let entry = find_scheduler(&format!("bfq-{series}")).ok_or("bfq is in the table")?;
+    let settings = entry.settings(&given)?;
+    let options =
+        ElevatorOptions { hz: 250, rotational, nr_requests: 256, ..ElevatorOptions::default() };
+    let mut elevator = Elevator::new(entry, &settings, options);
+    let mut names = BTreeMap::new();
+    let mut now_ns = 0;
+    let mut followed = Followed { alike: 0, calls: 0, parted: None };
+    for (line, number) in lines {
+        let cells: Vec<&str> = line.split(' ').collect();
+        let is_call = cells[0] == "d";
+        followed.calls += u32::from(is_call);
+        if followed.parted.is_some() {
+            continue;
+        }
+        now_ns += cells[1].parse::<u64>()?;
+        while let Some(due_ns) = elevator.timer_ns().filter(|due_ns| *due_ns <= now_ns) {
+            elevator.timer(due_ns);
+        }
+        let found = event(&mut elevator, &mut names, now_ns, &cells)?;
+        match found {
+            None => followed.alike += u32::from(is_call),
+            Some(reason) => followed.parted = Some((number, reason)),
+        }
+    }
+    Ok(followed)
+}
+
+/// Carries an event out; says what was decided otherwise.
+fn event(
+    elevator: &mut Elevator,
+    names: &mut BTreeMap<String, sched::RequestId>,
+    now_ns: u64,
+    cells: &[&str],
+) -> Result<Option<String>, Failed> {
+    let known = |names: &BTreeMap<String, sched::RequestId>| {
+        names.get(cells[2]).copied().ok_or_else(|| format!("no request {}", cells[2]))
+    };
+    match cells[0] {
+        "i" => {
+            let id = elevator.insert(now_ns, bio(cells)?);
+            names.insert(cells[2].to_owned(), id);
+        }
+        "m" => {
+            let into = known(names)?;
+            let bio = bio(cells)?;
+            if let Some(merged) = elevator.try_merge(now_ns, &bio) {
+                if merged.survivor != into && merged.absorbed != Some(into) {
+                    return Ok(Some("a merge with another request".to_owned()));
+                }
+                names.retain(|_, id| Some(*id) != merged.absorbed);
+            } else if elevator.merge_behind(now_ns, &bio) != Some(into) {
+                // Not a whole request from a plug either.
+                return Ok(Some("no merge".to_owned()));
+            }
+        }
+        "d" => {
+            let chosen = elevator.next(now_ns);
+            let recorded = names.get(cells[2]).copied();
+            if chosen != recorded {
+                let show = |id: Option<sched::RequestId>| {
+                    let bio = id.map(|id| elevator.queue().requests[id].bio);
+                    bio.map_or("none".to_owned(), |bio| format!("{} of {}", bio.sector, bio.pid))
+                };
+                return Ok(Some(format!("{}, recorded {}", show(chosen), show(recorded))));
+            }
+        }
+        "c" => {
+            elevator.complete(now_ns, known(names)?);
+            names.remove(cells[2]);
+        }
+        "x" => {
+            elevator.exit(now_ns, cells[2].parse()?);
+        }
+        other => return Err(format!("`{other}` is no event").into()),
+    }
+    Ok(None)
+}
+
+fn bio(cells: &[&str]) -> Result<Bio, Failed> {
+    let direction = if cells[4] == "R" { Direction::Read } else { Direction::Write };
+    Ok(Bio {
+        pid: cells[3].parse()?,
+        direction,
+        sync: cells[5] == "1",
+        noidle: false,
+        class: Class::BestEffort,
+        level: 4,
+        sector: cells[6].parse()?,
+        sectors: cells[7].parse()?,
+    })
+}
