@@ -105,12 +105,12 @@ def test_progress_counts_calls_and_estimates_what_is_left(tmp_path: Path) -> Non
         (10, 20, "calls, about 12 s left x"),
         (10, 20, "calls, about 11 s left x"),
     ]
-    # The time in which flash is filled is no pace of the candidates.
+    # Each candidate fills its own flash, so that belongs to the pace.
     assert [label for _, _, label in told({"fill_percent": 50})] == [
         "calls, the flash is being filled x",
-        "calls x",
-        "calls, about 4 s left x",
-        "calls, about 3 s left x",
+        "calls, about 30 s left x",
+        "calls, about 12 s left x",
+        "calls, about 11 s left x",
     ]
 
 

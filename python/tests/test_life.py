@@ -85,13 +85,33 @@ def test_a_life_lies_between_its_ends(tmp_path: Path) -> None:
     assert share == pytest.approx(0.5, rel=1e-3)
 
 
-def test_a_trace_that_erases_nothing_lasts_more_than_a_bound(tmp_path: Path) -> None:
+def test_a_script_that_wears_little_has_a_bound_by_its_most_worn_block(tmp_path: Path) -> None:
+    (tmp_path / "work.ops").write_text("put a 644 4096 4096 x 1 fsync\nsleep 1000\n")
+    ask = tmp_path / "my.toml"
+    ask.write_text('[workload]\nkind = "script"\nfile = "work.ops"\n', encoding="utf-8")
+    found = nandlab.life(ask, fs="jffs2,yaffs2", blocks=64)
+    for one in found.answer["candidates"]:
+        values = one["details"]
+        assert values["life_is_bound"] == 1
+        assert values["life_passes"] == 64
+        cycles, erases = int(values["life_erase_cycles_max"]), int(values["life_hottest_erases"])
+        bound = int(values["life_simulated_host_bytes"]) * cycles // (erases + 1)
+        assert one["first_block"]["low_bytes"] == one["one_percent"]["low_bytes"] == bound
+        # No bound is above the estimate for even wear.
+        assert bound <= one["lifetime_host_bytes"] == one["first_block"]["high_bytes"]
+
+
+def test_work_that_writes_nothing_wears_nothing(tmp_path: Path) -> None:
     trace = tmp_path / "reads.trace"
     trace.write_text("1000 0 0 8 1\n2000 0 8 8 1\n", encoding="utf-8")
     parquet = tmp_path / "reads.parquet"
     nandlab.convert(trace, parquet, format="mqsim", time_unit="ns")
     found = nandlab.life(parquet, ftl="page,ubi", blocks=BLOCKS)
     assert all("writes nothing" in row["verdict"] for row in found.rows)
+    for row in found.rows:
+        assert row["is_more"]
+        assert row["life_low_years"] is None
+        assert row["first_block_low_host_bytes"] == row["first_block_high_host_bytes"] == 0
 
 
 def test_the_verdict_has_a_margin() -> None:

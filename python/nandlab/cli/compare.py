@@ -145,7 +145,7 @@ def _side_by_side(asked: "Asked", form: str) -> int:
         with progress_bar("compare") as progress:
             finished = run(asked, progress)
     except KeyboardInterrupt:
-        # All flash is filled, and power cuts are made, before the first candidate runs.
+        # Power cuts are made before the first candidate runs.
         if form != "json":
             print_text("Interrupted: no candidate had finished, so there is no table.")
         raise

@@ -31,7 +31,7 @@ def by_operations(
     if progress is None:
         return None
     each, what = operations_of(workload)
-    pace = _Pace(clock(), skips_first=bool(workload.flash))
+    pace = _Pace(clock())
 
     def told(done: int, total: int, label: str) -> None:
         left_s = pace.left_s(done, total, clock())
@@ -46,17 +46,16 @@ def by_operations(
 class _Pace:
     """How fast runs end."""
 
-    def __init__(self, now_s: float, *, skips_first: bool) -> None:
-        """Begins now; what comes before the first run ends is no pace where flash is filled."""
-        self._first = None if skips_first else (0, now_s)
+    def __init__(self, now_s: float) -> None:
+        """Begins now: each candidate fills its own flash, so that belongs to its pace."""
+        self._first = (0, now_s)
         self._last = (0, now_s)
 
     def left_s(self, done: int, total: int, now_s: float) -> float | None:
         """Seconds that are left; None while no pace is known."""
         if done > self._last[0]:
             self._last = (done, now_s)
-            self._first = self._first or self._last
-        if self._first is None or self._last[0] == self._first[0]:
+        if self._last[0] == self._first[0]:
             return None
         pace_s = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
         # An estimate is as old as the count: it shrinks while a candidate runs.

@@ -1,13 +1,15 @@
 //! Whether every stack of a study can be mounted, before anything else is run.
 //!
-//! A file system that its chip is too small for, or whose aging does not fit, would else be found out
-//! after hours of another one's runs. The flash that is made here is what the runs begin on, so aging
-//! costs no time twice; what is added is one mount a stack, which takes no simulated time of any run.
+//! A file system that its chip is too small for would else be found out after hours of another one's runs.
+//! Only fresh flash is mounted here, which takes no time. Aged flash is filled when the first run that
+//! begins on it has its turn, so that other candidates need not wait for it. A history that is larger than
+//! the file system is refused here by its numbers alone.
 
 use crate::StudyError;
 use crate::flash_aging::{FlashPlan, PreparedFlash};
 use crate::matrix::Run;
 use crate::workload::contract::StackPlan;
+use fs_api::{FileSystem, SpaceUse};
 use mount::{BlockDeviceChoice, Driver, MountRequest};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -20,10 +22,10 @@ struct Candidate<'a> {
     key: String,
 }
 
-/// Mounts every stack once, on the flash that its runs begin on; a single stack is left to its own run.
+/// Mounts every stack once, on fresh flash; a single stack is left to its own run.
 ///
 /// # Errors
-/// [`StudyError::Unmountable`] with all stacks that cannot be mounted, in the order of the runs.
+/// [`StudyError::Unmountable`] with all stacks that cannot be mounted or filled, in the order of the runs.
 pub(crate) fn check_mounts(
     runs: &[Run],
     seed: u64,
@@ -34,26 +36,25 @@ pub(crate) fn check_mounts(
     if candidates.len() < 2 {
         return Ok(());
     }
-    // Fresh flash is made in no time, and shows most of what can be wrong: it comes before all aging.
-    for is_fresh in [true, false] {
-        let reasons: Vec<Option<String>> = candidates
-            .par_iter()
-            .map(|candidate| {
-                if stopped() || (!is_fresh && candidate.flash.aging.is_none()) {
-                    return None;
+    let reasons: Vec<Option<String>> = candidates
+        .par_iter()
+        .map(|candidate| {
+            if stopped() {
+                return None;
+            }
+            let label = candidate.run.label();
+            match mount_once(candidate, seed, prepared) {
+                Err(reason) => Some(format!("`{label}` cannot be mounted: {reason}")),
+                Ok(space) => {
+                    let reason = candidate.flash.aging.as_ref()?.cannot_fit(space)?;
+                    Some(format!("`{label}` cannot have its history: {reason}"))
                 }
-                let fresh = candidate.flash.fresh();
-                let flash = if is_fresh { &fresh } else { candidate.flash };
-                let reason = mount_once(candidate, flash, seed, prepared).err()?;
-                // What mounts fresh and does not do so now has failed by its aging.
-                let what = if is_fresh { "be mounted" } else { "have its history" };
-                Some(format!("`{}` cannot {what}: {reason}", candidate.run.label()))
-            })
-            .collect();
-        let reasons: Vec<String> = reasons.into_iter().flatten().collect();
-        if !reasons.is_empty() {
-            return Err(StudyError::Unmountable(reasons));
-        }
+            }
+        })
+        .collect();
+    let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+    if !reasons.is_empty() {
+        return Err(StudyError::Unmountable(reasons));
     }
     Ok(())
 }
@@ -84,17 +85,19 @@ fn candidates(runs: &[Run], seed: u64) -> Vec<Candidate<'_>> {
     found
 }
 
+/// Mounts a stack on fresh flash; the space that its file system has there.
 fn mount_once(
     candidate: &Candidate<'_>,
-    flash: &FlashPlan,
     seed: u64,
     prepared: &PreparedFlash,
-) -> Result<(), String> {
-    let chip = prepared.copy(flash, seed).map_err(|error| error.to_string())?;
+) -> Result<SpaceUse, String> {
+    let flash = candidate.flash.fresh();
+    let chip = prepared.copy(&flash, seed).map_err(|error| error.to_string())?;
     let driver = Driver::of_tool(flash.layout);
     let (kind, request) = (flash.kind, candidate.request.clone());
     let outcome = mount::run(chip, &driver, seed, |machine| async move {
-        machine.mount(kind, &request).await.map(drop).map_err(|error| error.to_string())
+        let mounted = machine.mount(kind, &request).await;
+        mounted.map(|mounted| mounted.file_system.space()).map_err(|error| error.to_string())
     });
     outcome.value.unwrap_or_else(|| unreachable!("nothing cuts the power"))
 }

@@ -79,6 +79,23 @@ impl FlashState {
         }
     }
 
+    /// Why no fresh file system of this space can hold the files that are filled in; none if that is not
+    /// certain. What can be compressed away needs no space, and what is rewritten depends on collecting.
+    pub(crate) fn cannot_fit(&self, fresh: SpaceUse) -> Option<String> {
+        let bytes_of = |blocks: u64| blocks.saturating_mul(fresh.block_bytes.into());
+        let percent = |bytes: u64, share: u32| bytes / 100 * u64::from(share);
+        let filled = percent(bytes_of(self.percent_of.blocks(fresh)), self.fill_percent);
+        let usable = bytes_of(PercentOf::Usable.blocks(fresh));
+        if percent(filled, self.random_percent) <= usable {
+            return None;
+        }
+        let (needed, size, usable) = (filled >> 20, bytes_of(fresh.blocks) >> 20, usable >> 20);
+        Some(format!(
+            "it fills {needed} MiB, and of the {size} MiB of the file system, files and what leads to them \
+             can have {usable}: choose a smaller fill_percent, or percent_of = \"usable\""
+        ))
+    }
+
     /// Says in one sentence what is wrong with these numbers, if anything.
     ///
     /// # Errors

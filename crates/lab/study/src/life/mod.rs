@@ -5,8 +5,10 @@
 //! is the estimate that replays and comparisons print, by the same definition and the same code.
 
 mod accelerator;
+mod bound;
 mod errors;
 mod layer;
+mod reads;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -21,13 +23,14 @@ use crate::replay_metrics::{device_metrics, shape};
 use crate::requests::Requests;
 use crate::single::ReplayOptions;
 pub(crate) use accelerator::{Accelerator, Next, reached};
+pub(crate) use bound::Simulated;
 use errors::{Strain, cycles_within_ecc};
 use layer::LayerStack;
 use nand::Part;
+use reads::most_reads;
 use serde::Serialize;
 use stack::{Lived, Stack, live};
 use std::path::Path;
-use trace::Operation;
 use ubi::{UbiPlan, UbiStack};
 
 /// Name of the stack that is UBI instead of a translation layer.
@@ -225,19 +228,17 @@ fn end_of(
 ) -> LifeEnd {
     let limit = part.errors.erase_cycles_max;
     let years_of = |bytes: u64| life.bytes_per_day.map(|rate| bytes as f64 / rate / YEAR_DAYS);
-    let at_most = |bytes: Option<u64>| {
-        // Where no block is erased in so many bytes, each of its cycles takes longer than these.
-        let erased = lived.curve.last().map_or(0, |point| point.first);
-        let more = if erased == 0 && lived.erases == 0 {
-            lived.simulated_bytes.saturating_mul(limit.into())
-        } else {
-            lived.host_bytes
-        };
-        let host_bytes = bytes.unwrap_or(more);
+    let simulated = Simulated {
+        host_bytes: lived.host_bytes,
+        simulated_bytes: lived.simulated_bytes,
+        hottest: lived.hottest,
+    };
+    let reach = |bytes: Option<u64>, cycles: u32| {
+        let host_bytes = bytes.unwrap_or_else(|| simulated.at_least(cycles));
         Reach { host_bytes, is_more: bytes.is_none(), years: years_of(host_bytes) }
     };
-    let first_block = at_most(reached(&lived.curve, limit, |point| point.first));
-    let one_percent = at_most(reached(&lived.curve, limit, |point| point.one_percent));
+    let first_block = reach(reached(&lived.curve, limit, |point| point.first), limit);
+    let one_percent = reach(reached(&lived.curve, limit, |point| point.one_percent), limit);
     // Data of the work is rewritten when its block is; other data stays as long as the device.
     // Where no block was worn out, or the rate is not known, so is that time: then as old as is asked.
     let worn_years = first_block.years.filter(|_| !first_block.is_more);
@@ -250,7 +251,7 @@ fn end_of(
         }
         _ => 1.0,
     };
-    let reads = most_reads(requests, part, passes);
+    let reads = most_reads(requests, part, options.replay.address, life.capacity_bytes, passes);
     let strain = Strain { age_ns: (data_age_years * YEAR_DAYS * DAY_NS) as u64, reads };
     let cycles = cycles_within_ecc(&part.errors, life.capacity_bytes, strain);
     LifeEnd {
@@ -263,7 +264,7 @@ fn end_of(
         life: if cycles == limit {
             first_block
         } else {
-            at_most(reached(&lived.curve, cycles, |point| point.first))
+            reach(reached(&lived.curve, cycles, |point| point.first), cycles)
         },
         simulated_host_bytes: lived.simulated_bytes,
         simulated_erases: lived.erases,
@@ -282,38 +283,4 @@ pub fn part_cycles_within_ecc(
     let part = crate::ftl_device::find_part_or_file(part)?;
     let strain = Strain { age_ns: (age_years * YEAR_DAYS * DAY_NS) as u64, reads: 0 };
     Ok(cycles_within_ecc(&part.errors, data_bytes, strain))
-}
-
-/// Page reads that the block read most has between two writes of it, in so many passes of the trace.
-///
-/// Addresses stand for blocks: data that is never written lies where it lies. Data that is written in a pass
-/// has the reads of one pass at most.
-fn most_reads(requests: &Requests, part: &Part, passes: f64) -> u32 {
-    let page_bytes = u64::from(part.geometry.page_data_bytes);
-    let block_bytes = page_bytes * u64::from(part.geometry.pages_per_block);
-    let mut blocks = std::collections::BTreeMap::<u64, (u64, bool)>::new();
-    for one in &requests.requests {
-        let is_write = matches!(one.operation, Operation::Write | Operation::WriteZeroes);
-        if !is_write && one.operation != Operation::Read {
-            continue;
-        }
-        let mut at = one.offset_bytes;
-        let end = at.saturating_add(u64::from(one.length_bytes));
-        while at < end {
-            let block_end = (at / block_bytes + 1) * block_bytes;
-            let piece = end.min(block_end) - at;
-            let of = blocks.entry(at / block_bytes).or_default();
-            if is_write {
-                of.1 = true;
-            } else {
-                of.0 += piece.div_ceil(page_bytes);
-            }
-            at += piece;
-        }
-    }
-    let reads = blocks.values().map(|(reads, is_written)| {
-        if *is_written { *reads as f64 } else { *reads as f64 * passes.max(1.0) }
-    });
-    // Beyond the range of the model's count no cycles are left in any case.
-    reads.fold(0.0_f64, f64::max).min(f64::from(u32::MAX)) as u32
 }

@@ -38,6 +38,8 @@ pub(super) struct Lived {
     pub(super) simulated_bytes: u64,
     /// Erases that were simulated.
     pub(super) erases: u64,
+    /// Erases of the most worn block that were simulated.
+    pub(super) hottest: u32,
 }
 
 /// Works until 1 % of the blocks have had `limit` cycles, or `bytes_max` bytes were simulated.
@@ -68,12 +70,14 @@ pub(super) fn live(
         // Work that writes nothing wears nothing, however often it is done.
         if next == Next::Done || simulated_bytes == 0 || simulated_bytes >= bytes_max {
             let all = stack.cycles();
-            let worn: u64 = all.iter().zip(&start).map(|(now, then)| u64::from(now - then)).sum();
+            let worn = all.iter().zip(&start).map(|(now, then)| u64::from(now - then));
+            let simulated = worn.zip(&aged).map(|(worn, aged)| worn - aged);
             return Ok(Lived {
                 curve: life.curve().to_vec(),
                 host_bytes: life.host_bytes(simulated_bytes),
                 simulated_bytes,
-                erases: worn - aged.iter().sum::<u64>(),
+                erases: simulated.clone().sum(),
+                hottest: simulated.max().map_or(0, |most| u32::try_from(most).unwrap_or(u32::MAX)),
             });
         }
     }

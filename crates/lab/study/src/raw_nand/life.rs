@@ -11,7 +11,7 @@ use super::boot::Boot;
 use super::contract::{Context, RawNandRun};
 use super::lifecycle::{Stop, play};
 use crate::StudyError;
-use crate::life::{Accelerator, Next, reached};
+use crate::life::{Accelerator, Next, Simulated, reached};
 use crate::metric::{Metric, TestRow};
 use mount::{Machine, run_watched};
 use std::cell::Cell;
@@ -135,11 +135,15 @@ async fn wear(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Worn, S
 }
 
 fn metrics(plan: &RawNandRun, worn: &Worn) -> Vec<Metric> {
-    let limit = u64::from(plan.host.part.errors.erase_cycles_max);
-    // One erase more than was seen, as the next one may come at once.
-    let bound = worn.simulated_bytes.saturating_mul(limit) / (u64::from(worn.hottest) + 1);
-    let first = worn.first_bytes.unwrap_or(bound.max(worn.host_bytes));
-    let one_percent = worn.one_percent_bytes.unwrap_or(bound.max(worn.host_bytes));
+    let limit = plan.host.part.errors.erase_cycles_max;
+    let simulated = Simulated {
+        host_bytes: worn.host_bytes,
+        simulated_bytes: worn.simulated_bytes,
+        hottest: worn.hottest,
+    };
+    let bound = simulated.at_least(limit);
+    let first = worn.first_bytes.unwrap_or(bound);
+    let one_percent = worn.one_percent_bytes.unwrap_or(bound);
     let days = worn.elapsed_ns as f64 / 86_400e9;
     vec![
         Metric::count("is_full", 0, "yes or no"),
@@ -155,7 +159,8 @@ fn metrics(plan: &RawNandRun, worn: &Worn) -> Vec<Metric> {
         Metric::count("life_passes", u64::from(worn.passes), "passes"),
         Metric::count("life_simulated_host_bytes", worn.simulated_bytes, "bytes"),
         Metric::count("life_simulated_erases", worn.erases, "erases"),
-        Metric::count("life_erase_cycles_max", limit, "erases"),
+        Metric::count("life_hottest_erases", worn.hottest.into(), "erases"),
+        Metric::count("life_erase_cycles_max", limit.into(), "erases"),
         Metric::number(
             "life_bytes_per_day",
             worn.simulated_bytes as f64 / days.max(1e-12),
