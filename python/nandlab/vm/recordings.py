@@ -8,7 +8,7 @@ from nandlab import engine
 from nandlab.errors import NandlabError
 
 _LINE = re.compile(
-    r": (?:sfq_|sched_recorder(?:_dispatch)?: )(?P<event>[a-z]+): (?P<device>\d+,\d+) "
+    r": (?:(?P<irq_safe>sfq2_)|sfq_|sched_recorder(?:_dispatch)?: )(?P<event>[a-z]+): (?P<device>\d+,\d+) "
     r"(?P<fields>.*)$"
 )
 _HEAD = "time_us,event,id,pid,op,sync,sector,sectors"
@@ -73,7 +73,7 @@ class Recording:
 def read_trace(text: str) -> Recording:
     """Turn the text of a trace buffer into a recording.
 
-    The events are those of the module `sfq-iosched`, or of `sched-recorder`, which watches the
+    The events are those of the modules `sfq-iosched` and `sfq2-iosched`, or of `sched-recorder`, which watches the
     schedulers that come with the kernel.
 
     Events of other sources are left out, and those of other disks than the first one a request is
@@ -101,8 +101,10 @@ def read_trace(text: str) -> Recording:
         if event == "absorb":
             raise RecordingError(f"two queued requests were joined: {line.strip()}")
         now_ns = int(fields["now"])
-        # Completions come from interrupts, and are not in the order of the scheduler's lock.
-        last_ns = max(last_ns, now_ns) if event != "complete" else last_ns
+        # Completions come from interrupts, and only sfq2 takes its lock there: those of the others
+        # are not in the order of the lock.
+        if event != "complete" or match["irq_safe"]:
+            last_ns = max(last_ns, now_ns)
         name = fields.get("id", "")
         if event == "insert":
             recording.inserts += 1

@@ -28,7 +28,8 @@
 //! 6. *Expiry.* One request in `expired_interval` + 1 may be the one that expires first, if it has expired. Its queue is
 //!    not charged: a queue that lives on expiry would get into a debt without end.
 //! 7. *Asynchronous depth.* While processes wait (as in rule 5), no more than `async_depth` asynchronous requests are
-//!    given to the device.
+//!    given to the device, and none to a device without work for the rest of `grace`, unless their turn has come (rules 4
+//!    and 5). A device that takes one request at a time would else be busy when the process goes on.
 //! 8. *Cleaning.* See [`cleaning`]: while the device cleans and processes wait, no asynchronous request is sent, for at
 //!    most `cleaning_hold`.
 //! 9. *Tags.* A process that holds its share, `nr_requests` / (holders + 1), gets no more until one of its requests is
@@ -163,9 +164,19 @@ impl Sfq2 {
             || now_ns < self.quiet_ns
     }
 
-    fn sends_async(&self, now_ns: u64) -> bool {
+    fn sends_async(&self, class: usize, now_ns: u64) -> bool {
         !self.processes_wait(now_ns)
-            || (self.async_in_flight < self.async_depth && !self.cleaning.is_holding(now_ns))
+            || (self.async_in_flight < self.async_depth
+                && !self.cleaning.is_holding(now_ns)
+                && !self.anticipates(class))
+    }
+
+    /// True if a device without work is kept for a process that has just been served. It is asked while processes wait,
+    /// so the quiet time is not over.
+    fn anticipates(&self, class: usize) -> bool {
+        let is_quiet = self.waited_for + self.async_in_flight == 0
+            && self.queues.sync_len(0) + self.queues.sync_len(1) == 0;
+        is_quiet && !self.is_due(class) && !self.queues.is_async_turn(class)
     }
 
     /// True if the class has a request that may be sent now.
@@ -174,22 +185,23 @@ impl Sfq2 {
             return false;
         }
         self.queues.sync_len(class) > 0
-            || (self.queues.async_len(class) > 0 && self.sends_async(now_ns))
+            || (self.queues.async_len(class) > 0 && self.sends_async(class, now_ns))
     }
 
     fn is_due(&self, class: usize) -> bool {
         self.passed_over[class] >= self.class_visits
     }
 
-    /// The class to visit; none if all that is queued is held.
-    fn select_class(&mut self, now_ns: u64) -> Option<usize> {
+    /// The class to visit, and whether its asynchronous requests may be sent; none if all that is queued is held.
+    fn select_class(&mut self, now_ns: u64) -> Option<(usize, bool)> {
         let due = (1..3).find(|class| self.is_due(*class) && self.may_serve(*class, now_ns));
         let class = due.or_else(|| (0..3).find(|class| self.may_serve(*class, now_ns)))?;
+        let sends_async = self.sends_async(class, now_ns);
         self.passed_over[class] = 0;
         for lower in class + 1..3 {
             self.passed_over[lower] += u32::from(self.queues.len_of(lower) > 0);
         }
-        Some(class)
+        Some((class, sends_async))
     }
 
     /// The request that goes first because of its expiry.
@@ -210,8 +222,7 @@ impl Sfq2 {
         let of_this_visit = self.queues.next_of_visit();
         let next = of_this_visit.or_else(|| {
             self.queues.end_visit();
-            let class = self.select_class(now_ns)?;
-            let sends_async = self.sends_async(now_ns);
+            let (class, sends_async) = self.select_class(now_ns)?;
             Some(self.queues.visit(class, sends_async))
         });
         self.since_expired = self.since_expired.saturating_add(u32::from(next.is_some()));

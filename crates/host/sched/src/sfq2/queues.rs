@@ -106,6 +106,11 @@ impl Queues {
         self.rings[class].fifo.len()
     }
 
+    /// True if the asynchronous requests of a class have waited for their turn.
+    pub(super) fn is_async_turn(&self, class: usize) -> bool {
+        self.rings[class].since_async >= self.sync_visits
+    }
+
     /// Requests of a class.
     pub(super) fn len_of(&self, class: usize) -> usize {
         self.sync_len(class) + self.async_len(class)

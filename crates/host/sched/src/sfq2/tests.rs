@@ -160,7 +160,9 @@ fn the_idle_class_waits_for_a_quiet_moment() {
 fn one_request_in_nine_goes_first_for_its_expiry() {
     let mut rig = Rig::new(&[("class_visits", 1000)]);
     let bio = rig.bio(3, Class::Idle, true);
-    (0..3).for_each(|_| drop(rig.insert(bio)));
+    for _ in 0..3 {
+        rig.insert(bio);
+    }
     rig.now_ns += 600 * MILLISECOND_NS;
     rig.reads(1, 30);
     let order = rig.order(20);
@@ -192,7 +194,7 @@ fn few_asynchronous_requests_are_in_flight_beside_a_reader() {
 #[test]
 fn writes_are_held_back_while_the_device_cleans() {
     let mut rig = Rig::new(&[]);
-    let mut write = |rig: &mut Rig, took_ns: u64| {
+    let write = |rig: &mut Rig, took_ns: u64| {
         let bio = rig.bio(7, Class::BestEffort, false);
         rig.insert(bio);
         let Some(id) = rig.elevator.next(rig.now_ns) else { return false };

@@ -4,5 +4,6 @@ mod deadline_bound;
 mod dispatch_list;
 mod merging;
 mod mix;
+mod sfq2_bounds;
 mod sfq2_rows;
 mod state;

@@ -9,7 +9,6 @@ const MILLISECOND_NS: u64 = 1_000_000;
 fn beside(first: Stream, other: Stream) -> (u64, Fared) {
     let fared = run("sfq2", Machine::TABLE, &[first, other]);
     let seconds = Machine::TABLE.duration_ns / 1_000_000_000;
-    println!("{:?} {:?}", fared[0], fared[1]);
     (fared[0].done / seconds, fared[0])
 }
 
