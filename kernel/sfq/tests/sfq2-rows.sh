@@ -39,8 +39,8 @@ measure() {
 measure depth-32 -- --ioengine=libaio --iodepth=32
 measure depth-128 -- --ioengine=libaio --iodepth=128
 measure threads -- --ioengine=libaio --iodepth=16 --numjobs=32 --thread
-# Elsewhere: a direct read waits for dirty pages of its own place.
-measure write-back --size=128m -- --ioengine=psync --direct=0 --rw=randwrite --offset=128m --size=128m
+# Elsewhere, for a direct read waits for dirty pages of its own place; and invalidating would write them synchronously.
+measure write-back --size=128m -- --ioengine=psync --direct=0 --rw=randwrite --offset=128m --size=128m --invalidate=0
 measure real-time --prioclass=1 -- --ioengine=libaio --iodepth=32 --prioclass=3
 for kind in read dsync-write; do
 	select_scheduler sfq2 nullb0 256

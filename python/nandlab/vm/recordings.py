@@ -8,8 +8,8 @@ from nandlab import engine
 from nandlab.errors import NandlabError
 
 _LINE = re.compile(
-    r": (?:(?P<irq_safe>sfq2_)|sfq_|sched_recorder(?:_dispatch)?: )(?P<event>[a-z]+): (?P<device>\d+,\d+) "
-    r"(?P<fields>.*)$"
+    r": (?:(?P<irq_safe>sfq2_)|sfq_|sched_recorder(?:_dispatch)?: )(?P<event>[a-z]+): "
+    r"(?P<device>\d+,\d+) (?P<fields>.*)$"
 )
 _HEAD = "time_us,event,id,pid,op,sync,sector,sectors"
 _OP = _HEAD.split(",").index("op")
@@ -73,8 +73,8 @@ class Recording:
 def read_trace(text: str) -> Recording:
     """Turn the text of a trace buffer into a recording.
 
-    The events are those of the modules `sfq-iosched` and `sfq2-iosched`, or of `sched-recorder`, which watches the
-    schedulers that come with the kernel.
+    The events are those of the modules `sfq-iosched` and `sfq2-iosched`, or of `sched-recorder`,
+    which watches the schedulers that come with the kernel.
 
     Events of other sources are left out, and those of other disks than the first one a request is
     inserted for. Raises `RecordingError` when the kernel lost events, or
