@@ -996,7 +996,8 @@ static int sfq2_init_sched(struct request_queue *q, struct elevator_type *e)
 		sc->async.class = class;
 		sc->async.level = SFQ2_ASYNC_LEVEL;
 		sc->async.is_async = true;
-		sc->async.credit = sfq2_credit(sd, SFQ2_ASYNC_LEVEL);
+		/* The first turn is not lost, whatever is set later. */
+		sc->async.credit = 1;
 	}
 
 	q->elevator = eq;

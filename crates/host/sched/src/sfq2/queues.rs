@@ -71,12 +71,12 @@ impl Queues {
         let count = |name: &str| settings.integer(name);
         let time_ns = |name: &str| u64::from(count(name)) * MILLISECOND_NS;
         let visit_cost = i64::from(count("visit_cost"));
-        let async_credit = credit_of(visit_cost, ASYNC_LEVEL);
         Self {
             processes: Vec::new(),
             free: Vec::new(),
             by_key: FxHashMap::default(),
-            rings: std::array::from_fn(|_| Ring { async_credit, ..Ring::default() }),
+            // The first turn is not lost, whatever tunables are set to later.
+            rings: std::array::from_fn(|_| Ring { async_credit: 1, ..Ring::default() }),
             visited: None,
             links: Links::default(),
             expiry: [List::default(); 2],
