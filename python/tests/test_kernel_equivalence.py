@@ -88,10 +88,33 @@ def _sfq_tunables(stream: random.Random, number: int) -> dict[str, str]:
     return tunables
 
 
+def _sfq2_tunables(stream: random.Random, number: int) -> dict[str, str]:
+    tunables = {}
+    if number % 2:
+        tunables |= {
+            "visit_cost": stream.choice(["9", "36", "200"]),
+            "sync_visits": str(stream.randint(1, 4)),
+            "class_visits": str(stream.randint(1, 8)),
+            "async_depth": str(stream.randint(1, 3)),
+            "grace": stream.choice(["0", "2", "20"]),
+        }
+    if stream.random() < 0.5:
+        # So short that many requests expire, and some writes are taken for slow.
+        tunables |= {
+            "expired_interval": stream.choice(["1", "3", "8"]),
+            "read_expire": stream.choice(["10", "50", "200"]),
+            "write_expire": stream.choice(["20", "100", "400"]),
+            "cleaning_factor": stream.choice(["1", "2", "4"]),
+            "cleaning_hold": stream.choice(["5", "50", "100"]),
+        }
+    return tunables
+
+
 _TUNABLES = {
     "kyber": _kyber_tunables,
     "mq-deadline": _mq_deadline_tunables,
     "sfq": _sfq_tunables,
+    "sfq2": _sfq2_tunables,
 }
 
 
@@ -144,7 +167,9 @@ def recording_of(traces: Path, workload: Workload) -> Recording:
 
 
 @pytest.mark.parametrize(
-    "schedulers", [("sfq",), ("mq-deadline", "kyber")], ids=["sfq", "mq-deadline-and-kyber"]
+    "schedulers",
+    [("sfq",), ("sfq2",), ("mq-deadline", "kyber")],
+    ids=["sfq", "sfq2", "mq-deadline-and-kyber"],
 )
 @pytest.mark.parametrize("series", SERIES)
 def test_kernel_and_simulator_choose_the_same_requests(

@@ -8,6 +8,7 @@ tracing=/sys/kernel/tracing
 mount -t tracefs none $tracing
 echo 20000 > $tracing/buffer_size_kb
 insmod /sfq-iosched.ko
+insmod /sfq2-iosched.ko
 modprobe kyber-iosched
 modprobe bfq
 null_disk nullb0 size=256 blocksize=512 memory_backed=0 completion_nsec=1500000 hw_queue_depth=1
@@ -27,27 +28,30 @@ for path in /workloads/*.jobs; do
 		echo "$value" > "$queue/iosched/$tunable"
 	done < "/workloads/$name.set"
 	echo > $tracing/trace
-	if [ "$scheduler" = sfq ]; then
-		events=$tracing/events/sfq/enable
-	else
+	case $scheduler in
+	sfq | sfq2)
+		events=$tracing/events/$scheduler/enable
+		;;
+	*)
 		# Its clock begins with the workload.
 		insmod /sched-recorder.ko scheduler="$scheduler"
 		events=$tracing/events/sched_recorder/enable
-	fi
+		;;
+	esac
 	echo 1 > "$events"
 	# Jobs have no blanks in them.
 	# shellcheck disable=SC2086
 	timeout -s KILL 60 /load "/dev/$disk" $jobs || fail "$name failed, or a request was lost"
 	sync
-	[ "$scheduler" != sfq ] || accounts_balance > /dev/null
+	[ ! -e "$sched/counters" ] || accounts_balance > /dev/null
 	echo 0 > "$events"
 	if grep -h '^overrun: [1-9]\|^dropped events: [1-9]' $tracing/per_cpu/cpu*/stats; then
 		fail "events of $name were lost"
 	fi
-	grep -E ': (sfq_|sched_recorder(_dispatch)?: )' $tracing/trace > "/output/$name.trace"
-	[ "$scheduler" = sfq ] || rmmod sched_recorder
+	grep -E ': (sfq2?_|sched_recorder(_dispatch)?: )' $tracing/trace > "/output/$name.trace"
+	! grep -q '^sched_recorder ' /proc/modules || rmmod sched_recorder
 done
 echo none > /sys/block/nullb0/queue/scheduler
 echo none > /sys/block/nullb1/queue/scheduler
-rmmod sfq_iosched
+rmmod sfq_iosched sfq2_iosched
 kernel_is_content

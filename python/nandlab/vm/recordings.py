@@ -8,8 +8,8 @@ from nandlab import engine
 from nandlab.errors import NandlabError
 
 _LINE = re.compile(
-    r": (?:sfq_|sched_recorder(?:_dispatch)?: )(?P<event>[a-z]+): (?P<device>\d+,\d+) "
-    r"(?P<fields>.*)$"
+    r": (?:(?P<irq_safe>sfq2_)|sfq_|sched_recorder(?:_dispatch)?: )(?P<event>[a-z]+): "
+    r"(?P<device>\d+,\d+) (?P<fields>.*)$"
 )
 _HEAD = "time_us,event,id,pid,op,sync,sector,sectors"
 _OP = _HEAD.split(",").index("op")
@@ -73,8 +73,8 @@ class Recording:
 def read_trace(text: str, *, has_nanoseconds: bool = False) -> Recording:
     """Turn the text of a trace buffer into a recording.
 
-    The events are those of the module `sfq-iosched`, or of `sched-recorder`, which watches the
-    schedulers that come with the kernel.
+    The events are those of the modules `sfq-iosched` and `sfq2-iosched`, or of `sched-recorder`,
+    which watches the schedulers that come with the kernel.
 
     With `has_nanoseconds` the clock of the recording is finer than the tick, as it is for bfq. Then
     a completion has a time of its own, and events are sorted by time.
@@ -108,8 +108,9 @@ def read_trace(text: str, *, has_nanoseconds: bool = False) -> Recording:
         if event == "absorb":
             raise RecordingError(f"two queued requests were joined: {line.strip()}")
         now_ns = int(fields["now"])
-        # Completions come from interrupts, and are not in the order of the scheduler's lock.
-        if has_nanoseconds or event != "complete":
+        # Completions come from interrupts, and only sfq2 takes its lock there: those of the others
+        # are not in the order of the lock. With a clock in nanoseconds all events are sorted by it.
+        if has_nanoseconds or event != "complete" or match["irq_safe"]:
             last_ns = max(last_ns, now_ns)
         name = fields.get("id", "")
         if event == "insert":

@@ -28,6 +28,7 @@ mod request;
 mod row;
 mod sector_tree;
 mod sfq;
+mod sfq2;
 mod table;
 mod tag_depth;
 

@@ -1,7 +1,7 @@
 //! The table of schedulers.
 
 use crate::contract::SchedulerEntry;
-use crate::{anticipatory, bfq, cfq, deadline, kyber, mq_deadline, none, noop, row, sfq};
+use crate::{anticipatory, bfq, cfq, deadline, kyber, mq_deadline, none, noop, row, sfq, sfq2};
 use settings::OwnRows;
 
 /// All schedulers, sorted by name.
@@ -22,6 +22,7 @@ pub const SCHEDULERS: &[&SchedulerEntry] = &[
     &row::ENTRY,
     &sfq::ENTRY,
     &sfq::ENTRY_LITERAL,
+    &sfq2::ENTRY,
 ];
 
 /// Schedulers of the user's own.

@@ -3,4 +3,7 @@
 mod deadline_bound;
 mod dispatch_list;
 mod merging;
+mod mix;
+mod sfq2_bounds;
+mod sfq2_rows;
 mod state;

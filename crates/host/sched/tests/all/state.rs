@@ -50,6 +50,7 @@ const COSTS: &[(&str, usize, usize)] = &[
     ("row", 9, 0),
     ("sfq", 20, 124),
     ("sfq-literal", 20, 124),
+    ("sfq2", 20, 94),
 ];
 
 #[test]

@@ -450,6 +450,8 @@ const PAUSES: &[Pause] = &[
         more_ms: 0,
         is_told: false,
     },
+    // What is queued is asynchronous or of the idle class, and a process may go on.
+    Pause { scheduler: "sfq2", tunables: &["grace"], is_told: true },
 ];
 
 fn conserves_work(entry: &'static SchedulerEntry, case: &Case) -> Verdict {
@@ -647,6 +649,15 @@ fn promises(scheduler: &str) -> &'static [Promise] {
         promise(WRITE_BEHIND_WRITES, WRITE, WRITE, 12),
         promise(READ_BEHIND_WRITES, READ, WRITE, 8),
     ];
+    /// A turn of each other process, two requests; one turn of four; one visit of nine.
+    const SFQ2: &[Promise] = &[
+        promise(WRITE_BEHIND_READS, WRITE, READ, 8),
+        promise(READ_BEHIND_READS, READ, READ, 20),
+        promise(WRITE_BEHIND_WRITES, WRITE, WRITE, 12),
+        promise(READ_BEHIND_WRITES, READ, WRITE, 4),
+        promise("an idle read behind endless real-time reads", IDLE_READ, URGENT_READ, 20),
+        promise("an idle write behind endless reads", IDLE_WRITE, READ, 20),
+    ];
     /// Its starvation checker alone: 500 or 5000 ms, a check every 100 ms.
     const SFQ_LITERAL: &[Promise] = &[
         promise(WRITE_BEHIND_READS, WRITE, READ, 5130),
@@ -687,6 +698,7 @@ fn promises(scheduler: &str) -> &'static [Promise] {
         ("noop", NOOP),
         ("row", ROW),
         ("sfq-literal", SFQ_LITERAL),
+        ("sfq2", SFQ2),
         ("sfq", SFQ),
     ];
     TABLE.iter().find(|(name, _)| scheduler.starts_with(name)).map_or(&[], |(_, row)| row)
