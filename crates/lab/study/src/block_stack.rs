@@ -2,6 +2,7 @@
 
 use crate::StudyError;
 use crate::jobs::spec::Host;
+use crate::own_files::DEVICE_PREFIX;
 use crate::prepared_devices;
 use crate::run_timeline::not_written;
 use crate::scheduler_choice::scheduler_of;
@@ -17,9 +18,6 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 use timeline::Tracks;
-
-/// Before a key of the device, in the name of an axis that varies it.
-pub(crate) const DEVICE_PREFIX: &str = "device.";
 
 /// The mechanism that changes nothing.
 const ALL_MECHANISMS: &str = "all";

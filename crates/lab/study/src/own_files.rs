@@ -8,6 +8,9 @@ use crate::study_file::Study;
 use board::Board;
 use std::path::{Component, Path, PathBuf};
 
+/// Before a key of the device, in the name of an axis that varies it.
+pub(crate) const DEVICE_PREFIX: &str = "device.";
+
 /// The key of a device that names its part.
 const PART_OF_DEVICE: &str = "flash.part";
 
@@ -134,7 +137,7 @@ impl Study {
         let of_mechanisms = mechanisms.filter_map(|changes| {
             Some(ftl::Value::from(changes.device.get(PART_OF_DEVICE)?).to_string())
         });
-        let axis = format!("{}{PART_OF_DEVICE}", crate::block_stack::DEVICE_PREFIX);
+        let axis = format!("{DEVICE_PREFIX}{PART_OF_DEVICE}");
         let extra = self.extra_runs.iter().filter_map(|extra| extra.axes.get(&axis));
         let of_axis = self.axes.get(&axis).into_iter().chain(extra).flatten();
         let given = of_mechanisms.chain(of_axis.map(ToString::to_string));
