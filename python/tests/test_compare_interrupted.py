@@ -26,22 +26,24 @@ def workload(tmp_path: Path) -> Path:
     return path
 
 
-def asked(workload: Path, file_systems: str = "jffs2,yaffs2") -> Asked:
+def asked(workload: Path) -> Asked:
+    # JFFS2's flash takes ten times as long to fill as that of YAFFS2, and comes after it.
+    file_systems = "yaffs2,jffs2"
     return Asked(file_systems=file_systems, workload=workload, blocks=BLOCKS, jobs=1)
 
 
 def test_flash_is_filled_when_the_turn_of_a_candidate_comes(workload: Path) -> None:
-    ended_s: list[float] = []
+    ended_s: dict[int, float] = {}
 
     def watch(done: int, _total: int, _label: str) -> None:
-        if done > len(ended_s):
-            ended_s.append(time.process_time())
+        if done:
+            ended_s.setdefault(done, time.process_time())
 
     began_s = time.process_time()
     run_candidates(asked(workload), watch)
-    first_s, whole_s = (one - began_s for one in ended_s)
+    first_s, whole_s = (one - began_s for one in ended_s.values())
     # Filled before all runs, the flash of both would leave hardly anything to do after the first.
-    assert first_s < 0.8 * whole_s, (first_s, whole_s)
+    assert first_s < 0.5 * whole_s, (first_s, whole_s)
 
 
 def test_ctrl_c_while_the_second_one_is_filled_shows_the_first(
@@ -61,9 +63,9 @@ def test_ctrl_c_while_the_second_one_is_filled_shows_the_first(
     finished.shown.print()
     assert time.process_time() - stopped_s[0] < ENDS_WITHIN_S
     assert finished.run.interrupted
-    assert unfinished(finished.run) == ["YAFFS2"]
+    assert unfinished(finished.run) == ["JFFS2"]
     (shown,) = finished.shown.tables
-    assert shown.columns == ("", "JFFS2")
+    assert shown.columns == ("", "YAFFS2")
     assert "partial: only candidates that finished" in capsys.readouterr().out
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,21 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
     copy_examples(tmp_path)
     with pytest.raises(NandlabError, match="have the same name; rename one of them"):
         nl.compare(ftl=f"{LAYER},{tmp_path / 'my_layer.py'}:MyLayer", workload=COPY)
+
+
+def test_a_module_that_a_policy_imports_goes_with_it(tmp_path: Path) -> None:
+    source = tmp_path / "mine"
+    (source / "helpers").mkdir(parents=True)
+    (source / "helpers" / "__init__.py").write_text("", encoding="utf-8")
+    (source / "helpers" / "choice.py").write_text(
+        (EXAMPLES / "my_greedy.py").read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    (source / "mine.py").write_text(
+        "from helpers.choice import MyGreedy\n\n\nclass Mine(MyGreedy):\n    pass\n",
+        encoding="utf-8",
+    )
+    out = tmp_path / "out"
+    found = nl.compare(ftl="page", cleaning=f"{source / 'mine.py'}:Mine", workload=COPY, out=out)
+    assert (out / "helpers" / "choice.py").is_file()
+    shutil.rmtree(source)
+    assert nl.run(out / "comparison.toml").digest == found.run.digest

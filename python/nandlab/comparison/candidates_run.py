@@ -232,7 +232,7 @@ def _run(
 
 def _kinds(workload: WorkloadFile, own: Sequence[Named], path: Path) -> dict[str, str]:
     """What each file beside the study is: files of the user's own, and what was made of them."""
-    kinds = {file.name: "card" for file in path.parent.iterdir() if file.is_file()}
+    kinds = dict.fromkeys(_names_in(path.parent), "card")
     kinds |= {WORKLOAD_COPY: "workload", path.name: "study"}
     if workload.file is not None:
         kinds[workload.file.name] = workload.kind
@@ -310,9 +310,14 @@ def _kept(found: RunFrame, command: str) -> Path | None:
 
 def _keep_study(folder: Path, path: Path) -> None:
     """Study, cards and workload go into the folder, so that `nandlab run` can repeat it there."""
-    for file in path.parent.iterdir():
-        if file.is_file():
-            write_whole(folder / file.name, file.read_bytes())
+    for name in _names_in(path.parent):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / name, (path.parent / name).read_bytes())
+
+
+def _names_in(folder: Path) -> list[str]:
+    """All files of a folder, those in folders of it included."""
+    return [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
 
 
 def _as_the_user_knows_it(

@@ -38,17 +38,23 @@ class OwnPolicies:
 
     def _named(self, option: str, policy: OwnPolicy) -> str:
         matched = OF_FILE.fullmatch(policy.name)
-        if policy.source is None:
+        if not policy.sources:
             return policy.name
-        name = policy.source.name
+        # The modules that a policy imports keep their places beside it.
+        folder = policy.sources[0].parent
+        for source in policy.sources:
+            self._keep(option, source.relative_to(folder).as_posix(), source)
+        return policy.name if matched is None else f"{policy.sources[0].name}:{matched['class']}"
+
+    def _keep(self, option: str, name: str, source: Path) -> None:
+        """Copies a file beside the study under this name, once."""
         others = [one.file for one in self.files if one.name == name]
         if not others:
-            self.files.append(Named(name, policy.source))
-        elif not _is_same(others[0], policy.source):
+            self.files.append(Named(name, source))
+        elif not _is_same(others[0], source):
             raise NandlabError(
-                f"{option}: {policy.source} and {others[0]} have the same name; rename one of them"
+                f"{option}: {source} and {others[0]} have the same name; rename one of them"
             )
-        return policy.name if matched is None else f"{name}:{matched['class']}"
 
 
 def _is_same(one: Path | None, other: Path) -> bool:

@@ -160,6 +160,8 @@ def write_study(
         if named.text is not None:
             (folder / named.name).write_text(named.text, encoding="utf-8")
         if named.file is not None:
+            # A module of a package that a policy imports lies in a folder of its own.
+            (folder / named.name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(named.file, folder / named.name)
     for name, card in cards.items():
         (folder / name).write_text(toml_of(card), encoding="utf-8")
