@@ -288,14 +288,14 @@ def test_a_class_of_an_installed_package_is_found_by_its_entry_point(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = here / "site"
-    about = site / "own_policies-1.0.dist-info"
+    about = site / "installed_policies-1.0.dist-info"
     about.mkdir(parents=True)
-    shutil.copy(here / "my_greedy.py", site / "own_policies.py")
+    shutil.copy(here / "my_greedy.py", site / "installed_policies.py")
     (about / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: own-policies\nVersion: 1.0\n", encoding="utf-8"
+        "Metadata-Version: 2.1\nName: installed-policies\nVersion: 1.0\n", encoding="utf-8"
     )
     (about / "entry_points.txt").write_text(
-        "[nandlab.policies]\nfewest = own_policies:MyGreedy\nbad = own_policies:Nothing\n",
+        "[nandlab.policies]\nfewest = installed_policies:MyGreedy\nbad = installed_policies:Nothing\n",
         encoding="utf-8",
     )
     monkeypatch.syspath_prepend(str(site))
@@ -303,7 +303,7 @@ def test_a_class_of_an_installed_package_is_found_by_its_entry_point(
     run(here, "fewest")
     manifest = json.loads((here / "out" / "manifest.json").read_text(encoding="utf-8"))
     assert [one["name"] for one in manifest["inputs"]] == ["fewest"]
-    with pytest.raises(NandlabError, match="bad: own_policies:Nothing cannot be loaded"):
+    with pytest.raises(NandlabError, match="bad: installed_policies:Nothing cannot be loaded"):
         nl.check("bad")
 
 

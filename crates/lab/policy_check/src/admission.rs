@@ -199,7 +199,7 @@ impl Host {
                     self.look(sector, sectors, |versions, found| versions.last() == Some(&found))?;
                 }
                 Operation::Write { sector, sectors } => {
-                    self.write(sector, sectors).map_err(told)?
+                    self.write(sector, sectors).map_err(told)?;
                 }
                 Operation::Cut => {
                     self.counts.cuts += 1;
