@@ -244,7 +244,7 @@ def test_a_history_that_does_not_fit_is_told_before_anything_runs(
     assert main(("compare", *given)) == 2
     message = capsys.readouterr().err
     assert "nothing was run" in message
-    assert "the file system is full" in message
+    assert "cannot have its history: it fills" in message
 
 
 @pytest.mark.usefixtures("engine_is_built")

@@ -230,7 +230,7 @@ fn end_of(
     let years_of = |bytes: u64| life.bytes_per_day.map(|rate| bytes as f64 / rate / YEAR_DAYS);
     let simulated = Simulated {
         host_bytes: lived.host_bytes,
-        simulated_bytes: lived.simulated_bytes,
+        played_bytes: lived.simulated_bytes,
         hottest: lived.hottest,
     };
     let reach = |bytes: Option<u64>, cycles: u32| {

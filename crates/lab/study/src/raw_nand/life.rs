@@ -138,7 +138,7 @@ fn metrics(plan: &RawNandRun, worn: &Worn) -> Vec<Metric> {
     let limit = plan.host.part.errors.erase_cycles_max;
     let simulated = Simulated {
         host_bytes: worn.host_bytes,
-        simulated_bytes: worn.simulated_bytes,
+        played_bytes: worn.simulated_bytes,
         hottest: worn.hottest,
     };
     let bound = simulated.at_least(limit);
