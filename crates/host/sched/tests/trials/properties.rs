@@ -451,7 +451,7 @@ const PAUSES: &[Pause] = &[
         is_told: false,
     },
     // What is queued is asynchronous or of the idle class, and a process may go on.
-    Pause { scheduler: "sfq2", tunables: &["grace"], is_told: true },
+    Pause { scheduler: "sfq2", tunables: &["grace"], more_ms: 0, is_told: true },
 ];
 
 fn conserves_work(entry: &'static SchedulerEntry, case: &Case) -> Verdict {
