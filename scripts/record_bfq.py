@@ -85,11 +85,14 @@ def record(series: str, numbers: range, folder: Path) -> None:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def events(trace: str) -> list[str]:
-    """Turn a trace into lines, a letter for the event and the nanoseconds since the line before."""
+def events(trace: str, *, has_nanoseconds: bool = True) -> list[str]:
+    """Turn a trace into lines, a letter for the event and the nanoseconds since the line before.
+
+    `has_nanoseconds` is that of `read_trace`.
+    """
     last_ns = 0
     lines = []
-    for row in read_trace(trace, has_nanoseconds=True).table.splitlines()[1:]:
+    for row in read_trace(trace, has_nanoseconds=has_nanoseconds).table.splitlines()[1:]:
         time_us, event, name, pid, *rest = row.split(",")
         whole, fraction = time_us.split(".")
         now_ns = int(whole) * 1000 + int(fraction)

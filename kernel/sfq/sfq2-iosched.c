@@ -14,9 +14,9 @@
  * - A class is passed over a bounded number of times. The idle class waits for
  *   a quiet time, but no longer than that.
  * - One request in expired_interval + 1 may go first because it has expired.
- * - Asynchronous requests are few in flight while processes wait. None are sent
- *   while the device cleans, for at most cleaning_hold, and before their turn
- *   none to a device without work just after a process was served.
+ * - While processes wait, asynchronous requests are sent at their turn only, and
+ *   are few in flight. None are sent while the device cleans, for at most
+ *   cleaning_hold.
  * - A process that holds its share of the tags gets no more.
  *
  * The lock is taken in interrupts too, at the end of each request: what is
@@ -423,24 +423,23 @@ static bool sfq2_is_due(struct sfq2_data *sd, int class)
 	return sd->classes[class].passed_over >= sd->class_visits;
 }
 
-/*
- * Whether a device without work is kept for a process that has just been served.
- * It is asked while processes wait, so the quiet time is not over.
- */
-static bool sfq2_anticipates(struct sfq2_data *sd, int class)
+/* Whether the asynchronous requests of a class have waited for their turn. */
+static bool sfq2_is_async_turn(struct sfq2_data *sd, int class)
 {
-	return !sd->waited_for && !sd->async_in_flight &&
-	       !sd->classes[SFQ2_REAL_TIME].sync_len &&
-	       !sd->classes[SFQ2_BEST_EFFORT].sync_len &&
-	       !sfq2_is_due(sd, class) &&
-	       sd->classes[class].since_async < sd->sync_visits;
+	return sfq2_is_due(sd, class) ||
+	       sd->classes[class].since_async >= sd->sync_visits;
 }
 
+/*
+ * The block layer takes one request more than the device has tags. What is sent
+ * while a process waits would stand before the next request of that process, so
+ * it is sent at its turn only.
+ */
 static bool sfq2_sends_async(struct sfq2_data *sd, int class, u64 now)
 {
 	return !sfq2_processes_wait(sd, now) ||
 	       (sd->async_in_flight < sd->async_depth &&
-		now >= sd->cleaning.until_ns && !sfq2_anticipates(sd, class));
+		now >= sd->cleaning.until_ns && sfq2_is_async_turn(sd, class));
 }
 
 static bool sfq2_may_serve(struct sfq2_data *sd, int class, u64 now)
@@ -459,7 +458,7 @@ static bool sfq2_may_serve(struct sfq2_data *sd, int class, u64 now)
  */
 static int sfq2_select_class(struct sfq2_data *sd, u64 now, bool *sends_async)
 {
-	int class, lower;
+	int class, other;
 
 	for (class = SFQ2_BEST_EFFORT; class < SFQ2_CLASSES; class++) {
 		if (sfq2_is_due(sd, class) && sfq2_may_serve(sd, class, now))
@@ -473,10 +472,14 @@ static int sfq2_select_class(struct sfq2_data *sd, u64 now, bool *sends_async)
 found:
 	*sends_async = sfq2_sends_async(sd, class, now);
 	sd->classes[class].passed_over = 0;
-	for (lower = class + 1; lower < SFQ2_CLASSES; lower++) {
-		struct sfq2_class *sc = &sd->classes[lower];
+	for (other = 0; other < SFQ2_CLASSES; other++) {
+		struct sfq2_class *sc = &sd->classes[other];
 
-		if (sc->sync_len || sc->async_len)
+		/* Those of a higher class are held while processes of a lower one wait. */
+		if (other < class && !sc->sync_len && sc->async_len &&
+		    sc->since_async < UINT_MAX)
+			sc->since_async++;
+		if (other > class && (sc->sync_len || sc->async_len))
 			sc->passed_over++;
 	}
 	return class;

@@ -183,7 +183,13 @@ def test_the_module_builds_without_a_warning_and_tells_who_it_is(
 
 @pytest.mark.parametrize(
     "name",
-    ["sfq-iosched.c", "sfq-compat.h", "tests/sfq-flash-card.c", "tests/sfq-test-disk.c"],
+    [
+        "sfq-iosched.c",
+        "sfq2-iosched.c",
+        "sfq-compat.h",
+        "tests/sfq-flash-card.c",
+        "tests/sfq-test-disk.c",
+    ],
 )
 def test_checkpatch_has_nothing_to_say(name: str) -> None:
     root = build_root_or_skip(kernel_or_skip("6.12"))

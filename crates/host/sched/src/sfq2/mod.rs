@@ -27,9 +27,10 @@
 //!    for is queued or in flight, and until `grace` has passed since the last one; being passed over ends that wait.
 //! 6. *Expiry.* One request in `expired_interval` + 1 may be the one that expires first, if it has expired. Its queue is
 //!    not charged: a queue that lives on expiry would get into a debt without end.
-//! 7. *Asynchronous depth.* While processes wait (as in rule 5), no more than `async_depth` asynchronous requests are
-//!    given to the device, and none to a device without work for the rest of `grace`, unless their turn has come (rules 4
-//!    and 5). A device that takes one request at a time would else be busy when the process goes on.
+//! 7. *Asynchronous requests while processes wait* (as in rule 5) are sent at their turn only (rules 4 and 5), and no more
+//!    than `async_depth` of them are in flight. A visit to a lower class counts for the turn of a class that has no others.
+//!    The reason: the block layer of Linux takes one request more than the device has tags. A write that it takes then
+//!    stands before the next request of the process that waits.
 //! 8. *Cleaning.* See [`cleaning`]: while the device cleans and processes wait, no asynchronous request is sent, for at
 //!    most `cleaning_hold`.
 //! 9. *Tags.* A process that holds its share, `nr_requests` / (holders + 1), gets no more until one of its requests is
@@ -164,19 +165,12 @@ impl Sfq2 {
             || now_ns < self.quiet_ns
     }
 
+    /// True if asynchronous requests of the class may be sent: at their turn only while processes wait.
     fn sends_async(&self, class: usize, now_ns: u64) -> bool {
         !self.processes_wait(now_ns)
             || (self.async_in_flight < self.async_depth
                 && !self.cleaning.is_holding(now_ns)
-                && !self.anticipates(class))
-    }
-
-    /// True if a device without work is kept for a process that has just been served. It is asked while processes wait,
-    /// so the quiet time is not over.
-    fn anticipates(&self, class: usize) -> bool {
-        let is_quiet = self.waited_for + self.async_in_flight == 0
-            && self.queues.sync_len(0) + self.queues.sync_len(1) == 0;
-        is_quiet && !self.is_due(class) && !self.queues.is_async_turn(class)
+                && (self.is_due(class) || self.queues.is_async_turn(class)))
     }
 
     /// True if the class has a request that may be sent now.
@@ -198,6 +192,7 @@ impl Sfq2 {
         let class = due.or_else(|| (0..3).find(|class| self.may_serve(*class, now_ns)))?;
         let sends_async = self.sends_async(class, now_ns);
         self.passed_over[class] = 0;
+        self.queues.count_held(class);
         for lower in class + 1..3 {
             self.passed_over[lower] += u32::from(self.queues.len_of(lower) > 0);
         }

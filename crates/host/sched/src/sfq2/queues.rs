@@ -111,6 +111,14 @@ impl Queues {
         self.rings[class].since_async >= self.sync_visits
     }
 
+    /// Counts a visit to `class` for the turns of higher classes that have only asynchronous requests, which are held.
+    pub(super) fn count_held(&mut self, class: usize) {
+        for ring in &mut self.rings[..class] {
+            let has_held = ring.sync_len == 0 && !ring.fifo.is_empty();
+            ring.since_async = ring.since_async.saturating_add(u32::from(has_held));
+        }
+    }
+
     /// Requests of a class.
     pub(super) fn len_of(&self, class: usize) -> usize {
         self.sync_len(class) + self.async_len(class)

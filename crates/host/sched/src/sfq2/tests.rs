@@ -171,24 +171,49 @@ fn one_request_in_nine_goes_first_for_its_expiry() {
 }
 
 #[test]
-fn few_asynchronous_requests_are_in_flight_beside_a_reader() {
-    let mut rig = Rig::new(&[("async_depth", 2)]);
+fn asynchronous_requests_wait_for_their_turn_while_a_reader_waits() {
+    let mut rig = Rig::new(&[]);
     for _ in 0..9 {
         let bio = rig.bio(7, Class::BestEffort, false);
         rig.insert(bio);
     }
     rig.reads(1, 1);
-    let mut take = || {
-        rig.now_ns += 1000;
-        rig.elevator.next(rig.now_ns).map(|id| (id, rig.elevator.queue().requests[id].bio.pid))
-    };
-    let sent: Vec<_> = std::iter::from_fn(&mut take).collect();
-    assert_eq!(sent.iter().map(|(_, pid)| *pid).collect::<Vec<_>>(), [1, 7, 7]);
-    assert!(take().is_none());
-    rig.elevator.complete(rig.now_ns, sent[0].0);
+    let read = rig.elevator.next(rig.now_ns).expect("the reader is served");
+    assert_eq!(rig.elevator.queue().requests[read].bio.pid, 1);
+    assert!(rig.elevator.next(rig.now_ns).is_none());
+    rig.elevator.complete(rig.now_ns, read);
+    assert!(rig.elevator.next(rig.now_ns).is_none(), "it may go on");
     rig.now_ns += 2 * MILLISECOND_NS;
     let rest = std::iter::from_fn(|| rig.elevator.next(rig.now_ns)).count();
-    assert_eq!(rest, 7, "nobody waits any more");
+    assert_eq!(rest, 9, "nobody waits any more");
+}
+
+#[test]
+fn few_asynchronous_requests_are_in_flight_beside_a_reader() {
+    let mut rig = Rig::new(&[("async_depth", 2), ("sync_visits", 1)]);
+    for _ in 0..9 {
+        let bio = rig.bio(7, Class::BestEffort, false);
+        rig.insert(bio);
+    }
+    rig.reads(1, 10);
+    let take = || {
+        let id = rig.elevator.next(rig.now_ns)?;
+        Some(rig.elevator.queue().requests[id].bio.pid)
+    };
+    let sent: Vec<u32> = std::iter::from_fn(take).collect();
+    // Between the two a turn passes for their credit, and after them there are two in flight.
+    assert_eq!(sent, [1, 1, 7, 1, 1, 1, 1, 7, 1, 1, 1, 1]);
+}
+
+#[test]
+fn a_visit_to_a_lower_class_counts_for_held_asynchronous_requests() {
+    let mut rig = Rig::new(&[]);
+    for _ in 0..3 {
+        let bio = rig.bio(7, Class::RealTime, false);
+        rig.insert(bio);
+    }
+    rig.reads(1, 20);
+    assert_eq!(rig.order(14), [1, 1, 1, 1, 1, 1, 7, 1, 1, 1, 1, 1, 1, 7]);
 }
 
 #[test]

@@ -51,7 +51,11 @@ fn visits_of_the_class(streams: &[Stream], own: &Stream, r: u64) -> Visits {
         of_class().filter(|other| !other.sync).map(|other| u64::from(other.depth)).sum();
     let largest = of_class().filter(|other| !other.sync).map(cost).max().unwrap_or(0);
     let t = queued + queued * largest / credit(4) + 1;
-    let v = if n_all > 0 { (t + 1) * SYNC_VISITS } else { 0 };
+    // Those of a class without processes wait for the turns of a lower one.
+    let n_lower = streams
+        .iter()
+        .any(|other| other.sync && other.class > own.class && other.class != Class::Idle);
+    let v = if n_all > 0 || n_lower { (t + 1) * SYNC_VISITS } else { 0 };
     Visits { visits: t + v, requests: t + v * r }
 }
 

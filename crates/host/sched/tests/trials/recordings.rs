@@ -1,7 +1,7 @@
-//! Dispatch calls of BFQ in running kernels: each request that they chose must be chosen here.
+//! Dispatch calls of BFQ and SFQ2 in running kernels: each request that they chose must be chosen here.
 //!
-//! `data/bfq-decisions` holds what the recorder of `kernel/sfq/tests` saw; its README says how they were
-//! made. Calls are compared up to the first one that is decided otherwise, since from there on two
+//! `data/bfq-decisions` holds what the recorder of `kernel/sfq/tests` saw, `data/sfq2-decisions` what the module
+//! itself did; their READMEs say how they were made. Calls are compared up to the first one that is decided otherwise, since from there on two
 //! histories are compared that have parted. Which recordings part, and what decided it, is listed.
 
 use libtest_mimic::{Failed, Trial};
@@ -16,9 +16,10 @@ const WORKLOADS: usize = 22;
 const LEAST_ALIKE: f64 = 0.95;
 
 /// Recordings that part from what is decided here, the line at which they do, and the reason.
-const PARTED: &[(&str, usize, &str)] = &[
-    ("6.1-15", 400, "a turn ends with its tick, which the kernel counted 27 us later"),
+const PARTED: &[(&str, &str, usize, &str)] = &[
+    ("bfq", "6.1-15", 400, "a turn ends with its tick, which the kernel counted 27 us later"),
     (
+        "bfq",
         "6.12-19",
         1083,
         "a budget of 127 sectors is what a charge for time, in milliseconds, left over",
@@ -26,19 +27,23 @@ const PARTED: &[(&str, usize, &str)] = &[
 ];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/bfq-decisions");
-    let trial = |series: &'static str| {
-        let folder = folder.clone();
-        Trial::test(format!("bfq-{series} decides as the kernel does"), move || {
-            check(&folder, series)
+    let trial = |scheduler: &'static str, series: &'static str| {
+        Trial::test(format!("{scheduler} decides as Linux {series} does"), move || {
+            check(scheduler, series)
         })
     };
-    vec![trial("6.1"), trial("6.12")]
+    let pairs = ["bfq", "sfq2"].into_iter().flat_map(|name| [(name, "6.1"), (name, "6.12")]);
+    pairs.map(|(scheduler, series)| trial(scheduler, series)).collect()
 }
 
-fn check(folder: &Path, series: &str) -> Result<(), Failed> {
+fn check(scheduler: &str, series: &str) -> Result<(), Failed> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let folder = data.join(format!("{scheduler}-decisions"));
+    // There is one SFQ2 for all kernels.
+    let simulated =
+        if scheduler == "sfq2" { scheduler.to_owned() } else { format!("{scheduler}-{series}") };
     let mut names: Vec<String> = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
+    for entry in std::fs::read_dir(&folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let stem = name.strip_suffix(".txt").unwrap_or_default();
         if stem.rsplit_once('-').is_some_and(|(found, _)| found == series) {
@@ -52,8 +57,11 @@ fn check(folder: &Path, series: &str) -> Result<(), Failed> {
     let (mut alike, mut calls) = (0, 0);
     for name in names {
         let text = std::fs::read_to_string(folder.join(format!("{name}.txt")))?;
-        let followed = follow(&text, series)?;
-        let known = PARTED.iter().find(|(other, ..)| *other == name).map(|(_, line, _)| *line);
+        let followed = follow(&text, &simulated)?;
+        let known = PARTED
+            .iter()
+            .find(|(other, file, ..)| (*other, *file) == (scheduler, name.as_str()))
+            .map(|(_, _, line, _)| *line);
         let found = followed.parted.as_ref().map(|(line, _)| *line);
         if found != known {
             let reason = followed.parted.map_or(String::new(), |(_, reason)| reason);
@@ -75,7 +83,7 @@ struct Followed {
     parted: Option<(usize, String)>,
 }
 
-fn follow(text: &str, series: &str) -> Result<Followed, Failed> {
+fn follow(text: &str, scheduler: &str) -> Result<Followed, Failed> {
     let mut lines = text.lines().zip(1..);
     let (head, _) = lines.next().ok_or("a recording has a head line")?;
     let mut given = BTreeMap::new();
@@ -87,7 +95,7 @@ fn follow(text: &str, series: &str) -> Result<Followed, Failed> {
             given.insert(name.to_owned(), Value::from(value));
         }
     }
-    let entry = find_scheduler(&format!("bfq-{series}")).ok_or("bfq is in the table")?;
+    let entry = find_scheduler(scheduler).ok_or("the scheduler is in the table")?;
     let settings = entry.settings(&given)?;
     let options =
         ElevatorOptions { hz: 250, rotational, nr_requests: 256, ..ElevatorOptions::default() };
