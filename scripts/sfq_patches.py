@@ -1,4 +1,4 @@
-"""Writes kernel/sfq/patches/: the module SFQ as patches against kernel trees.
+"""Writes kernel/sfq/patches/: the modules SFQ and SFQ2 as patches against kernel trees.
 
 The patches hold the files of kernel/sfq in the form that they would have inside a tree, where the
 code for other kernels is gone. The tree of each series is that of Debian's linux-source: a folder,
@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 MODULE = Path(__file__).parents[1] / "kernel" / "sfq"
@@ -26,73 +27,150 @@ AUTHOR = "The nandlab authors <nandlab@example.org>"
 DATE = "2026-01-01T00:00:00+0000"
 """Of every patch: the same sources give the same files."""
 
-_COMMON = (
-    ('#include "sfq-compat.h"\n', ""),
-    ('#include "sfq-trace.h"', "#include <trace/events/sfq.h>"),
-    (" * Rules, which are those of the scheduler `sfq` of the nandlab simulator:", " * Rules:"),
-    ('MODULE_VERSION("1.0");\n', ""),
+_CALL = {
+    "6.1": (("sfq_insert_flags flags", "bool at_head"), ("flags & SFQ_AT_HEAD", "at_head")),
+    "6.12": (("sfq_insert_flags", "blk_insert_t"), ("SFQ_AT_HEAD", "BLK_MQ_INSERT_AT_HEAD")),
+}
+"""The argument of `insert_requests` that the kernels have."""
+
+_WITHOUT_ZONES = (
+    # The block layer of 6.10 and later orders writes to a zone itself.
+    (
+        "\t/* Only the asynchronous queue holds writes that wait for a zone. */\n"
+        "\tlist_for_each_entry(rq, &sq->fifo[direction], queuelist) {\n"
+        "\t\tif (sfq_may_send(sfqd, rq))\n\t\t\treturn rq;\n\t}\n\treturn NULL;\n",
+        "\treturn list_first_entry_or_null(&sq->fifo[direction],\n"
+        "\t\t\t\t\tstruct request, queuelist);\n",
+    ),
+    ("\tstruct request *rq;\n\n\treturn list_first_entry", "\treturn list_first_entry"),
+    (
+        "static struct request *sfq_first(struct sfq_data *sfqd, struct sfq_queue *sq,\n"
+        "\t\t\t\t int direction)",
+        "static struct request *sfq_first(struct sfq_queue *sq, int direction)",
+    ),
+    ("sfq_first(sfqd, ", "sfq_first("),
+    (" && !sfq_needs_zone(rq)", ""),
+    (
+        "\t/* Writes to zones never leave the order of their queue. */\n"
+        "\tif (!sfq_needs_zone(rq))\n"
+        "\t\trb_add_cached(&rq->rb_node, &sfqd->by_expiry[direction],\n"
+        "\t\t\t      sfq_expires_earlier);\n",
+        "\trb_add_cached(&rq->rb_node, &sfqd->by_expiry[direction],\n"
+        "\t\t      sfq_expires_earlier);\n",
+    ),
+    (
+        "static inline bool sfq_needs_zone(struct request *rq)\n{\n\treturn false;\n}\n\n"
+        "static inline bool sfq_may_send(struct sfq_data *sfqd, struct request *rq)\n"
+        "{\n\treturn true;\n}\n\n",
+        "",
+    ),
 )
 
-_BY_SERIES = {
-    "6.1": (("sfq_insert_flags flags", "bool at_head"), ("flags & SFQ_AT_HEAD", "at_head")),
-    "6.12": (
-        ("sfq_insert_flags", "blk_insert_t"),
-        ("SFQ_AT_HEAD", "BLK_MQ_INSERT_AT_HEAD"),
-        # The block layer of 6.10 and later orders writes to a zone itself.
+
+@dataclass(frozen=True)
+class Scheduler:
+    """One of the module's schedulers, and what is different in its file inside a tree."""
+
+    name: str
+    pairs: tuple[tuple[str, str], ...]
+    """Made for all series."""
+    by_series: Mapping[str, tuple[tuple[str, str], ...]]
+    macros: Mapping[str, Mapping[str, bool]]
+    """Macros that a series has, or has not."""
+
+    def code(self, series: str) -> str:
+        """The C file."""
+        text = (MODULE / f"{self.name}-iosched.c").read_text(encoding="utf-8")
+        for macro, is_set in self.macros.get(series, {}).items():
+            text = resolved(text, macro, is_set=is_set)
+        trace = (f'#include "{self.name}-trace.h"', f"#include <trace/events/{self.name}.h>")
+        common = (
+            ('#include "sfq-compat.h"\n', ""),
+            trace,
+            ('MODULE_VERSION("1.0");\n', ""),
+        )
+        pairs = (*common, *_CALL[series], *self.pairs, *self.by_series.get(series, ()))
+        return replaced(text, pairs)
+
+    def trace(self) -> str:
+        """The header of its tracepoints."""
+        text = (MODULE / f"{self.name}-trace.h").read_text(encoding="utf-8")
+        old, new = f"_{self.name.upper()}_TRACE_H", f"_TRACE_{self.name.upper()}_H"
+        pairs = (
+            (f"#if !defined({old})", f"#if !defined({new})"),
+            (f"#define {old}\n", f"#define {new}\n"),
+            (
+                "#undef TRACE_INCLUDE_PATH\n#define TRACE_INCLUDE_PATH .\n"
+                f"#undef TRACE_INCLUDE_FILE\n#define TRACE_INCLUDE_FILE {self.name}-trace\n",
+                "",
+            ),
+        )
+        return replaced(text, pairs)
+
+    def text(self, name: str) -> str:
+        """A text that is written for its patches."""
+        return (PATCHES / self.name / name).read_text(encoding="utf-8")
+
+
+SCHEDULERS = (
+    Scheduler(
+        "sfq",
         (
-            "\t/* Only the asynchronous queue holds writes that wait for a zone. */\n"
-            "\tlist_for_each_entry(rq, &sq->fifo[direction], queuelist) {\n"
-            "\t\tif (sfq_may_send(sfqd, rq))\n\t\t\treturn rq;\n\t}\n\treturn NULL;\n",
-            "\treturn list_first_entry_or_null(&sq->fifo[direction],\n"
-            "\t\t\t\t\tstruct request, queuelist);\n",
+            (
+                " * Rules, which are those of the scheduler `sfq` of the nandlab simulator:",
+                " * Rules:",
+            ),
         ),
-        ("\tstruct request *rq;\n\n\treturn list_first_entry", "\treturn list_first_entry"),
-        (
-            "static struct request *sfq_first(struct sfq_data *sfqd, struct sfq_queue *sq,\n"
-            "\t\t\t\t int direction)",
-            "static struct request *sfq_first(struct sfq_queue *sq, int direction)",
-        ),
-        ("sfq_first(sfqd, ", "sfq_first("),
-        (" && !sfq_needs_zone(rq)", ""),
-        (
-            "\t/* Writes to zones never leave the order of their queue. */\n"
-            "\tif (!sfq_needs_zone(rq))\n"
-            "\t\trb_add_cached(&rq->rb_node, &sfqd->by_expiry[direction],\n"
-            "\t\t\t      sfq_expires_earlier);\n",
-            "\trb_add_cached(&rq->rb_node, &sfqd->by_expiry[direction],\n"
-            "\t\t      sfq_expires_earlier);\n",
-        ),
-        (
-            "static inline bool sfq_needs_zone(struct request *rq)\n{\n\treturn false;\n}\n\n"
-            "static inline bool sfq_may_send(struct sfq_data *sfqd, struct request *rq)\n"
-            "{\n\treturn true;\n}\n\n",
-            "",
-        ),
+        # Where the scheduler orders writes to zones, it does so if the kernel knows of zones.
+        {"6.1": (("SFQ_LOCKS_ZONES", "CONFIG_BLK_DEV_ZONED"),), "6.12": _WITHOUT_ZONES},
+        {"6.12": {"SFQ_LOCKS_ZONES": False}},
     ),
-}
+    Scheduler(
+        "sfq2",
+        (
+            (
+                " * The rules are those of the scheduler `sfq2` of the nandlab simulator, which\n"
+                " * has them in crates/host/sched/src/sfq2/mod.rs, and docs/sfq2.md derives how\n"
+                " * long a request waits. In short:\n",
+                " * Rules:\n",
+            ),
+            # Said by the dependency on 64BIT.
+            (
+                "#if BITS_PER_LONG != 64\n"
+                '#error "a time in nanoseconds must fit into a pointer"\n#endif\n\n',
+                "",
+            ),
+        ),
+        {},
+        {
+            "6.1": {"ELEVATOR_FLAG_DISABLE_WBT": False},
+            "6.12": {"ELEVATOR_FLAG_DISABLE_WBT": True},
+        },
+    ),
+)
 
 
 class DoesNotFitError(Exception):
     """A place that a replacement is for is not in the source any more."""
 
 
-def without_zones(text: str) -> str:
-    """Resolve `#ifdef SFQ_LOCKS_ZONES` as a kernel does that orders writes to zones itself."""
+def resolved(text: str, macro: str, *, is_set: bool) -> str:
+    """Resolve `#ifdef MACRO` as a kernel does that has the macro, or has not."""
     kept, depth, is_kept = [], 0, True
     for line in text.splitlines(keepends=True):
         word = line.split()[0] if line.startswith("#") else ""
         if depth == 0:
-            if line.strip() == "#ifdef SFQ_LOCKS_ZONES":
-                depth, is_kept = 1, False
+            if line.strip() == f"#ifdef {macro}":
+                depth, is_kept = 1, is_set
             else:
                 kept.append(line)
             continue
         # Within, `depth` counts the conditions that are open, the outer one included.
         depth += word.startswith("#if")
         depth -= word == "#endif"
-        if (depth == 1 and word == "#else") or depth == 0:
-            is_kept = True
-        elif is_kept:
+        if depth == 1 and word == "#else":
+            is_kept = not is_set
+        elif depth > 0 and is_kept:
             kept.append(line)
     return "".join(kept)
 
@@ -106,51 +184,34 @@ def replaced(text: str, pairs: Iterable[tuple[str, str]]) -> str:
     return text
 
 
-def files(series: str, tree: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """The files of both patches of a series, code and documentation, by their place in a tree."""
-    code = (MODULE / "sfq-iosched.c").read_text(encoding="utf-8")
-    if series == "6.1":
-        code = code.replace("SFQ_LOCKS_ZONES", "CONFIG_BLK_DEV_ZONED")
-    else:
-        code = without_zones(code)
-    code = replaced(code, (*_COMMON, *_BY_SERIES[series]))
-    trace = (MODULE / "sfq-trace.h").read_text(encoding="utf-8")
-    trace = replaced(
-        trace,
-        (
-            ("#if !defined(_SFQ_TRACE_H)", "#if !defined(_TRACE_SFQ_H)"),
-            ("#define _SFQ_TRACE_H\n", "#define _TRACE_SFQ_H\n"),
-            (
-                "#undef TRACE_INCLUDE_PATH\n#define TRACE_INCLUDE_PATH .\n"
-                "#undef TRACE_INCLUDE_FILE\n#define TRACE_INCLUDE_FILE sfq-trace\n",
-                "",
-            ),
-        ),
-    )
-    changed = {name: (tree / name).read_text(encoding="utf-8") for name in CHANGED}
-    entry = (PATCHES / "Kconfig.txt").read_text(encoding="utf-8")
-    kconfig = replaced(
-        changed["block/Kconfig.iosched"],
-        [("config IOSCHED_BFQ\n", f"{entry}config IOSCHED_BFQ\n")],
-    )
-    kyber = "obj-$(CONFIG_MQ_IOSCHED_KYBER)\t+= kyber-iosched.o\n"
-    makefile = replaced(
-        changed["block/Makefile"],
-        [(kyber, kyber + "obj-$(CONFIG_MQ_IOSCHED_SFQ)\t+= sfq-iosched.o\n")],
-    )
-    index = replaced(
-        changed["Documentation/block/index.rst"], [("   stat\n", "   sfq-iosched\n   stat\n")]
-    )
-    page = (PATCHES / "sfq-iosched.rst").read_text(encoding="utf-8")
-    return (
-        {
-            "block/Kconfig.iosched": kconfig,
-            "block/Makefile": makefile,
-            "block/sfq-iosched.c": code,
-            "include/trace/events/sfq.h": trace,
-        },
-        {"Documentation/block/index.rst": index, "Documentation/block/sfq-iosched.rst": page},
-    )
+def patches(series: str, tree: Path) -> list[tuple[str, dict[str, str]]]:
+    """Message and files of each patch of a series; the files by their place in a tree."""
+    now = {name: (tree / name).read_text(encoding="utf-8") for name in CHANGED}
+    found = []
+    for scheduler in SCHEDULERS:
+        name = scheduler.name
+        kbuild = f"obj-$(CONFIG_MQ_IOSCHED_{name.upper()})\t+= {name}-iosched.o\n"
+        now["block/Kconfig.iosched"] = replaced(
+            now["block/Kconfig.iosched"],
+            [("config IOSCHED_BFQ\n", f"{scheduler.text('Kconfig')}config IOSCHED_BFQ\n")],
+        )
+        bfq = "bfq-y\t\t\t\t:="
+        now["block/Makefile"] = replaced(now["block/Makefile"], [(bfq, kbuild + bfq)])
+        code = {
+            "block/Kconfig.iosched": now["block/Kconfig.iosched"],
+            "block/Makefile": now["block/Makefile"],
+            f"block/{name}-iosched.c": scheduler.code(series),
+            f"include/trace/events/{name}.h": scheduler.trace(),
+        }
+        found.append((scheduler.text("code.txt"), code))
+        index = "Documentation/block/index.rst"
+        now[index] = replaced(now[index], [("   stat\n", f"   {name}-iosched\n   stat\n")])
+        page = {
+            index: now[index],
+            f"Documentation/block/{name}-iosched.rst": scheduler.text(f"{name}-iosched.rst"),
+        }
+        found.append((scheduler.text("documentation.txt"), page))
+    return found
 
 
 def tree_of(source: Path, scratch: Path) -> Path:
@@ -172,11 +233,10 @@ def write_series(series: str, tree: Path, out: Path) -> None:
         _git(work, "init", "-q", "-b", "main")
         _write(work, {file: (tree / file).read_text(encoding="utf-8") for file in CHANGED})
         _commit(work, f"Linux {series}")
-        for message, content in zip(
-            ("1-code.txt", "2-documentation.txt"), files(series, tree), strict=True
-        ):
+        made = patches(series, tree)
+        for message, content in made:
             _write(work, content)
-            _commit(work, (PATCHES / message).read_text(encoding="utf-8"))
+            _commit(work, message)
         out.mkdir(parents=True, exist_ok=True)
         for old in out.glob("*.patch"):
             old.unlink()
@@ -192,7 +252,7 @@ def write_series(series: str, tree: Path, out: Path) -> None:
             f"--subject-prefix=PATCH {series}",
             "-o",
             str(out.resolve()),
-            "HEAD~2",
+            f"HEAD~{len(made)}",
         )
     subject, _, body = (PATCHES / "cover-letter.txt").read_text(encoding="utf-8").partition("\n\n")
     cover = next(out.glob("0000-*.patch"))

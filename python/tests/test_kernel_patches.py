@@ -1,4 +1,4 @@
-"""The module SFQ as patches against kernel trees: what they hold, and that they build."""
+"""SFQ and SFQ2 as patches against kernel trees: what they hold, and that they build."""
 
 import shutil
 import subprocess
@@ -23,12 +23,19 @@ def _source_tree(series: str) -> tuple[Path, Path]:
     return root, root / "usr" / "src" / f"linux-source-{series}"
 
 
-def test_code_for_older_kernels_goes() -> None:
+@pytest.mark.parametrize(
+    ("is_set", "left"),
+    [
+        (False, "a\nd\n#ifdef Y\ne\n#endif\n#ifdef Z\ng\n#endif\n"),
+        (True, "a\nb\n#ifdef X\nc\n#endif\nf\n#ifdef Z\ng\n#endif\n"),
+    ],
+)
+def test_code_for_other_kernels_goes(is_set: bool, left: str) -> None:
     text = (
-        "a\n#ifdef SFQ_LOCKS_ZONES\nb\n#ifdef X\nc\n#endif\n#else\nd\n#ifdef Y\ne\n#endif\n#endif\n"
-        "#ifdef SFQ_LOCKS_ZONES\nf\n#endif\n#ifdef Z\ng\n#endif\n"
+        "a\n#ifdef M\nb\n#ifdef X\nc\n#endif\n#else\nd\n#ifdef Y\ne\n#endif\n#endif\n"
+        "#ifdef M\nf\n#endif\n#ifdef Z\ng\n#endif\n"
     )
-    assert sfq_patches.without_zones(text) == "a\nd\n#ifdef Y\ne\n#endif\n#ifdef Z\ng\n#endif\n"
+    assert sfq_patches.resolved(text, "M", is_set=is_set) == left
 
 
 def test_a_replacement_that_finds_no_place_is_refused() -> None:
@@ -65,16 +72,20 @@ def test_the_form_inside_a_tree_builds_without_a_remark(series: str, tmp_path: P
     kernel = kernel_or_skip(series)
     root, tree = _source_tree(series)
     make = require_programs(["make"])["make"]
-    for name, text in sfq_patches.files(series, tree)[0].items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    for _, content in sfq_patches.patches(series, tree):
+        for name, text in content.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
     headers = tmp_path / "private"
     shutil.copytree(tree / "block", headers, ignore=shutil.ignore_patterns("[!*.h]*Make*", "Kc*"))
     (tmp_path / "block" / "Makefile").unlink()
     (tmp_path / "Kbuild").write_text(
-        "obj-m := block/sfq-iosched.o\n"
-        f"CFLAGS_block/sfq-iosched.o := -I{headers} -I{tmp_path}/include\n",
+        "".join(
+            f"obj-m += block/{one.name}-iosched.o\n"
+            f"CFLAGS_block/{one.name}-iosched.o := -I{headers} -I{tmp_path}/include\n"
+            for one in sfq_patches.SCHEDULERS
+        ),
         encoding="utf-8",
     )
     (tmp_path / "block" / "Kbuild").unlink(missing_ok=True)

@@ -295,7 +295,8 @@ def test_a_class_of_an_installed_package_is_found_by_its_entry_point(
         "Metadata-Version: 2.1\nName: installed-policies\nVersion: 1.0\n", encoding="utf-8"
     )
     (about / "entry_points.txt").write_text(
-        "[nandlab.policies]\nfewest = installed_policies:MyGreedy\nbad = installed_policies:Nothing\n",
+        "[nandlab.policies]\nfewest = installed_policies:MyGreedy\n"
+        "bad = installed_policies:Nothing\n",
         encoding="utf-8",
     )
     monkeypatch.syspath_prepend(str(site))
