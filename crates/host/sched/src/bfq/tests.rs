@@ -135,7 +135,7 @@ fn every_broken_count_is_seen() {
         ("a queue counts its requests", |bfq| bfq.queues[QueueId(0)].queued[1] += 1),
         ("queues have the requests queued", |bfq| bfq.queued += 1),
         ("queues have the requests with the driver", |bfq| bfq.in_driver += 1),
-        ("busy queues are counted by class", |bfq| bfq.busy[2] += 1),
+        ("busy queues are counted", |bfq| bfq.busy[2] += 1),
         ("raised busy queues are counted", |bfq| bfq.raised_busy += 1),
         ("a tree counts the weights of its entities", |bfq| bfq.trees[0].weights += 1),
     ];

@@ -254,7 +254,10 @@ impl Bfq {
         let queue = &mut self.queues[id];
         debug_assert!(queue.flags.busy, "only a busy queue ends to be");
         queue.flags.busy = false;
-        self.busy[queue.class] -= 1;
+        // Quirk: a queue that is busy may have changed its class since it was counted, and the kernel
+        // takes it from the count of the new one (`bfq_del_bfqq_busy`). Its unsigned counts wrap around
+        // then, and are right only in their sum.
+        self.busy[queue.class] = self.busy[queue.class].wrapping_sub(1);
         if queue.raising.factor > 1 {
             self.raised_busy -= 1;
         }
@@ -274,7 +277,7 @@ impl Bfq {
         let queue = &mut self.queues[id];
         queue.flags.may_resume = false;
         queue.flags.busy = true;
-        self.busy[queue.class] += 1;
+        self.busy[queue.class] = self.busy[queue.class].wrapping_add(1);
         if queue.dispatched == 0 && queue.raising.factor == 1 {
             self.count_weight(id);
         }
@@ -294,7 +297,7 @@ impl Bfq {
     }
 
     pub(super) fn busy_queues(&self) -> u32 {
-        self.busy.iter().sum()
+        self.busy.iter().fold(0, |sum: u32, count| sum.wrapping_add(*count))
     }
 
     /// Counts the weight of an active queue that is not raised (`bfq_weights_tree_add`).
