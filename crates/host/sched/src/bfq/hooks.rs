@@ -294,20 +294,23 @@ impl Scheduler for Bfq {
         let (requests, pool) = (queue.nr_requests, TagPool::new(queue.nr_requests));
         let is_raised = self.raised_busy > 0;
         let share = |all: u32| {
+            // Wider than a depth: replays of decisions have no limit of requests.
+            let all = u64::from(all);
             let share = match (is_raised, bio.sync) {
                 (false, false) => all >> 1,
                 (false, true) => (all * 3) >> 2,
                 (true, false) => (all * 3) >> 4,
                 (true, true) => (all * 6) >> 4,
             };
-            share.max(1)
+            share.max(1) as u32
         };
         let is_read = bio.sync && bio.direction == crate::Direction::Read;
         // 6.1 counts bits of each word of the tag map, 6.12 tags.
         Some(match self.version {
             Version::V6_1 => {
                 let in_word = if is_read { pool.word_bits() } else { share(pool.word_bits()) };
-                let limit = requests * in_word / pool.word_bits();
+                let limit =
+                    (u64::from(requests) * u64::from(in_word) / u64::from(pool.word_bits())) as u32;
                 pool.within(if self.is_over_limit(bio, limit) { 1 } else { in_word })
             }
             Version::V6_12 => {
