@@ -40,7 +40,9 @@ inside dkms status | grep -q "^sfq-iosched/1.0, $with_source, x86_64: installed"
 if inside dkms status | grep -q "$without_source"; then
 	fail "something was built for $without_source"
 fi
-find "$root/lib/modules/$with_source" -name 'sfq-iosched.ko*' | grep -q . || fail "the module is not in /lib/modules"
+for module in sfq-iosched sfq2-iosched; do
+	find "$root/lib/modules/$with_source" -name "$module.ko*" | grep -q . || fail "$module is not in /lib/modules"
+done
 if find "$root/var/lib/dkms" -name elevator.h | grep .; then
 	fail "private headers of a kernel were left behind"
 fi

@@ -23,7 +23,9 @@ is_clean() {
 has_module() {
 	inside dkms status | grep -q "^sfq-iosched/$1, $2, x86_64: installed" ||
 		fail "sfq-iosched $1 is not installed for $2: $(inside dkms status)"
-	find "$root/lib/modules/$2" -name 'sfq-iosched.ko*' | grep -q . || fail "no module in /lib/modules/$2"
+	for module in sfq-iosched sfq2-iosched; do
+		find "$root/lib/modules/$2" -name "$module.ko*" | grep -q . || fail "no $module in /lib/modules/$2"
+	done
 }
 
 # package_of VERSION: builds it in the chroot and leaves it there, as /root/VERSION.deb.
@@ -72,7 +74,7 @@ note "removed"
 inside apt-get purge -q -y sfq-iosched-dkms >> "$log" 2>&1 || fail "the removal failed: $(tail -n 5 "$log")"
 is_clean "after the removal"
 [ -z "$(inside dkms status)" ] || fail "DKMS still has $(inside dkms status)"
-left=$(find "$root/lib/modules" "$root/usr/src" -name 'sfq-iosched*')
+left=$(find "$root/lib/modules" "$root/usr/src" -name 'sfq*-iosched*')
 [ -z "$left" ] || fail "left behind: $left"
 rm -f "$log"
 note "passed"
