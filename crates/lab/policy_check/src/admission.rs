@@ -13,6 +13,8 @@ use nand::random::Stream;
 use std::fmt;
 
 /// A device of one die with a cache of 64 KiB.
+// One command at a time, so that the answers of a policy come in the order of the writes. No background cleaning:
+// it would depend on pauses, and the first sequence that fails would not get shorter.
 const DEVICE: &str = r#"
 name = "checked"
 summary = "a small device with a write cache"
@@ -36,10 +38,12 @@ free_target_blocks = 4
 suspend = "page"
 "#;
 /// Blocks of the die, of which the capacity fills two thirds.
+// The rest keeps cleaning cheap: admission is checked here and not the layer.
 const BLOCKS: u32 = 192;
 const SECTOR_BYTES: usize = 512;
 /// Few sectors, so that writes meet in the cache and overwrite each other.
 const SECTORS_WRITTEN: u32 = 1024;
+// A part of a page of 4 KiB, one page, two, five, and as many as the whole cache holds.
 const LENGTHS: [u32; 5] = [1, 8, 16, 40, 128];
 
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +102,7 @@ pub fn check_admission(
                 sum.cuts += counts.cuts;
             }
             Err(said) => {
+                // No simpler operations: another sector or length may meet other pages in the cache.
                 let (left, what) = shortest(&operations, said, &|_| Vec::new(), &mut fails);
                 return Err(Broken {
                     what,
@@ -119,8 +124,10 @@ pub fn check_admission(
 
 fn drawn(draw: &mut Stream) -> Operation {
     let sectors = LENGTHS[draw.below(LENGTHS.len() as u32) as usize];
+    // Multiples of half a page, so that writes share pages now and then.
     let sector = u64::from(draw.below(SECTORS_WRITTEN - sectors) / 4 * 4);
     match draw.below(20) {
+        // Flushes and cuts are rare: between two of them the cache should fill.
         0 => Operation::Flush,
         1 => Operation::Cut,
         2 | 3 => Operation::Pause { time_us: u64::from(draw.below(5_000)) },
@@ -191,6 +198,7 @@ impl Host {
                 Operation::Flush => {
                     let done = self.device.submit(self.now_ns, &Command::flush());
                     self.now_ns = done.map_err(told)?.done_ns;
+                    // All that came before is durable now, and nothing older may come back.
                     self.versions.iter_mut().for_each(keep_last);
                 }
                 Operation::Read { sector, sectors } => {
@@ -207,6 +215,7 @@ impl Host {
                     let ready = self.device.restore_power(self.now_ns, None).map_err(told)?;
                     self.now_ns = self.now_ns.max(ready.ready_ns);
                     self.look(0, SECTORS_WRITTEN, |versions, found| versions.contains(&found))?;
+                    // What the cut left is on the flash, so it counts from now on.
                     for place in 0..SECTORS_WRITTEN {
                         self.versions[place as usize] = vec![self.found(place.into())?];
                     }
@@ -224,10 +233,12 @@ impl Host {
         let command = Command::write(sector, sectors);
         let done = self.device.submit_write(self.now_ns, &command, &bytes)?;
         self.now_ns = done.done_ns;
+        // The device says so itself: a write goes into the cache whole, or past it whole.
         let is_admitted = done.cached_sectors > 0;
         for place in range {
             let versions = &mut self.versions[place as usize];
             versions.push(self.last_version);
+            // Past the cache it is on the flash when it is done, as with force unit access.
             if !is_admitted {
                 keep_last(versions);
             }
@@ -260,6 +271,7 @@ impl Host {
 
     /// The write that a sector holds; 0 for none.
     fn found(&self, sector: u64) -> Result<u32, String> {
+        // Not zeros: a read that fills nothing in must not pass for one of a sector never written.
         let mut bytes = [0xaa; SECTOR_BYTES];
         self.device.read_bytes(sector, &mut bytes).map_err(|error| error.to_string())?;
         let version = u32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
@@ -274,10 +286,11 @@ fn keep_last(versions: &mut Vec<u32>) {
     versions.drain(..versions.len() - 1);
 }
 
-/// A part of 4 KiB pages, 8 to a block.
+/// A part of 2 KiB pages, 8 to a block; the device joins two planes to pages of 4 KiB.
 fn part() -> Part {
     let mut part = nand::find_part("generic-mlc-2x").expect("in the catalogue");
     let geometry = &mut part.geometry;
+    // Small blocks are erased often, so cleaning comes within a short sequence.
     (geometry.page_data_bytes, geometry.page_oob_bytes) = (2048, 64);
     (geometry.pages_per_block, geometry.blocks) = (8, BLOCKS);
     part
@@ -287,6 +300,7 @@ fn part() -> Part {
 fn bytes_of(sector: u64, version: u32) -> [u8; SECTOR_BYTES] {
     let mut bytes = [0; SECTOR_BYTES];
     if version > 0 {
+        // The sector as well: data at a wrong place must be no version of it.
         bytes[..4].copy_from_slice(&(sector as u32).to_le_bytes());
         bytes[4..8].copy_from_slice(&version.to_le_bytes());
     }

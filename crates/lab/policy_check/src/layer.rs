@@ -155,6 +155,7 @@ pub fn check_layer(
         ("power cuts in a rebuild", sum.cut_rebuilds),
         ("blocks that went bad", sum.retired_blocks),
     ];
+    // Of other policies the number is always 0, which would read as a fault.
     if check.given.contains_key("wear_leveling") {
         checked.push(("blocks moved to level wear", sum.moved_blocks));
     }
@@ -314,6 +315,7 @@ fn carry_out(
             Err(FtlError::Nand(NandError::PowerLost)) => {
                 counts.cuts += 1;
                 counts.cut_rebuilds += rebuild(ftl.as_mut(), &mut draw)?;
+                // Before the look at all pages: this one may hold the old or the new version.
                 match *operation {
                     Operation::Write(_) => pages[lpn as usize].begin_write(number),
                     Operation::Trim(_) => pages[lpn as usize].begin_trim(),
@@ -327,6 +329,7 @@ fn carry_out(
             }
         }
     }
+    // A cut that was ordered and has not come would fall into the last look.
     ftl.flash_mut().chip_mut().power_on();
     look(ftl.as_mut(), &pages)?;
     ftl.audit();

@@ -1,4 +1,5 @@
-//! Checks of policies that a user writes: what every translation layer, cleaning policy and scheduler keeps.
+//! Checks of policies that a user writes: translation layers, cleaning, wear levelling, cache admission and
+//! schedulers. Each says what every policy of its kind keeps.
 //!
 //! A check draws short sequences from a seed, carries them out, and compares with the simplest model there
 //! is. The first sequence that fails is made shorter as long as it still fails, and is the answer: a list of

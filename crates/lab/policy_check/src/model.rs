@@ -25,12 +25,14 @@ impl Page {
     pub(crate) fn write(&mut self, version: u32) {
         self.version = version;
         self.copies.push(version);
+        // The new copy is newer than any of before, so a rebuild finds that.
         self.is_trimmed = false;
     }
 
     /// A trim has returned.
     pub(crate) fn trim(&mut self) {
         self.version = 0;
+        // The copies stay in the model: a trim need not be noted on the flash (the contract of `Ftl`).
         self.is_trimmed = true;
     }
 
@@ -58,6 +60,7 @@ impl Page {
     /// # Errors
     /// It is none of the versions that may be there.
     pub(crate) fn adopt(&mut self, lpn: u32, found: u32) -> Result<(), String> {
+        // Taken: a later cut has another operation under way, or none.
         let under_way = self.under_way.take();
         let may_come_back = self.is_trimmed || under_way == Some(0);
         let is_there = found == self.version
@@ -78,12 +81,14 @@ impl Page {
                 )
             });
         }
+        // It was programmed before the power failed, so it is a copy like any other.
         if under_way == Some(found) && found > 0 {
             self.copies.push(found);
         }
         // A rebuild takes the newest copy that it finds: newer ones are gone for good, and all of them
         // where it finds none.
         self.copies.retain(|copy| *copy <= found);
+        // Zeros after a cut mean that no copy was found. So a page that was trimmed is not any more.
         (self.version, self.is_trimmed) = (found, false);
         Ok(())
     }

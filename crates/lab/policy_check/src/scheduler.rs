@@ -9,6 +9,7 @@ use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, SchedulerEntry};
 use std::collections::BTreeMap;
 
 /// Processes that issue requests.
+// Few, so that each has several requests queued at a time.
 const PROCESSES: u32 = 5;
 /// Device time of a request, and of each of its sectors.
 /// Between the pauses of arrivals: so queues fill and run empty in each sequence.
@@ -82,6 +83,7 @@ fn drawn(draw: &mut Stream, operations: u32) -> Vec<Arrival> {
         if let Some(bio) = to_come.pop() {
             return Arrival { event: Event::Submit(bio), when: When::At(now_ns) };
         }
+        // Bursts, pauses shorter and longer than a request, and one in which most schedulers stop to idle.
         now_ns += [0, 0, 50_000, 1_000_000, 20_000_000][draw.below(5) as usize];
         let pid = 1 + draw.below(PROCESSES);
         if draw.below(30) == 0 {
@@ -149,6 +151,7 @@ fn keeps(entry: &SchedulerEntry, on: Conditions, lines: &[Arrival]) -> Result<u6
                     draw random numbers from self.random alone, and iterate over no set"
             .into());
     }
+    // Last: a policy that loses requests anyway is told so in the words of the rule above.
     drains(entry, lines)?;
     Ok(outcome.dispatched.len() as u64)
 }
@@ -168,6 +171,7 @@ fn outcome_of(
 
 /// With force, a scheduler gives everything it has: the kernel changes schedulers so.
 fn drains(entry: &SchedulerEntry, lines: &[Arrival]) -> Result<(), String> {
+    // Without merging, so that all lines are requests and one lost is one left.
     let options = ElevatorOptions { merging: false, ..ElevatorOptions::default() };
     let mut elevator = elevator(entry, options)?;
     for (line, now_ns) in lines.iter().zip(0..) {

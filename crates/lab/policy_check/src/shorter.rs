@@ -46,6 +46,7 @@ impl<T: Clone> Search<'_, T> {
 
     fn take_out(&mut self) -> bool {
         let before = self.best.len();
+        // Not the whole: an empty sequence says nothing, even if it fails.
         let mut part = before / 2;
         while part > 0 {
             let mut from = 0;

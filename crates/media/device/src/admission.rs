@@ -13,6 +13,7 @@ pub(crate) const ALL: &str = "all";
 pub static OWN_ADMISSIONS: OwnRows<AdmissionEntry> = OwnRows::new();
 
 /// What a policy may look at: a write, and the cache as it is then.
+// Numbers only, no reference into the device: a policy in Python gets a copy, and can change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionView {
     /// When the command is taken up, nanoseconds.
@@ -61,6 +62,7 @@ pub(crate) struct Gate(Box<dyn Admission>);
 impl Gate {
     /// The policy of that name, if it is one of the user's own.
     pub(crate) fn of(name: Option<&str>, seed: u64) -> Option<Self> {
+        // None for `all` as well: the device then asks nobody for each write.
         OWN_ADMISSIONS.find(name?).map(|entry| Self((entry.build)(seed)))
     }
 

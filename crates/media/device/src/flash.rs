@@ -506,6 +506,7 @@ impl FlashDevice {
     }
 
     /// True of a write that waits in the cache: there is one, and it is admitted.
+    // A policy is asked once a write, in the order of the writes: it may learn from each.
     #[inline]
     fn goes_to_cache(&mut self, command: &Command, ready: Moment) -> bool {
         self.cache.exists() && (self.gate.is_none() || self.is_admitted(command, ready))
@@ -514,6 +515,7 @@ impl FlashDevice {
     /// Asks the policy of the user's own.
     #[cold]
     fn is_admitted(&mut self, command: &Command, ready: Moment) -> bool {
+        // Counted page by page, as the cache keeps its sectors.
         let waiting_sectors = (0..self.stripe(command).pages).map(|index| {
             let piece = self.piece(command, index);
             let waiting = self.cache.waiting(piece.page as u32).unwrap_or(0);

@@ -818,6 +818,7 @@ impl Flash {
             return self.free.pop();
         }
         let free = self.free.blocks();
+        // A policy is asked only if it has a choice: `allocate` must name a block.
         if free.is_empty() {
             return None;
         }
@@ -855,6 +856,7 @@ impl Flash {
         let answer = self.ask(&free, &used, |leveler, view| leveler.0.level(view)).flatten();
         let Some((from, to)) = answer else { return Ok(()) };
         debug_assert!(used.contains(&from) && free.contains(&to), "a policy names such blocks");
+        // Out of the pool before the move: if the program fails, the block is retired and must not be in it.
         self.free.take(to);
         self.is_free.remove(to as usize);
         self.move_data(from, to)

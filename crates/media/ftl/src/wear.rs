@@ -10,6 +10,7 @@ use crate::{Flash, Settings};
 const NAMES: &[&str] = &["none", "dynamic", "static"];
 
 /// Wear-levelling policies of the user's own.
+// A table of its own, for the built-in ways are words and no rows.
 pub static OWN_WEAR_LEVELING: OwnRows<WearEntry> = OwnRows::new();
 
 /// What the parameter `wear_leveling` takes.
@@ -36,6 +37,7 @@ impl WearView<'_> {
 
 /// A rule that levels wear.
 // `Sync`, because the flash is lent to layers in Python.
+// `&mut self`: a policy may draw numbers and keep what it has seen.
 pub trait WearLeveling: Send + Sync {
     /// The free block that is taken next; there is one at least.
     fn allocate(&mut self, view: &WearView) -> u32;
@@ -44,6 +46,7 @@ pub trait WearLeveling: Send + Sync {
     fn level(&mut self, view: &WearView) -> Option<(u32, u32)>;
 
     /// Erases between two calls of [`WearLeveling::level`]; none if it is never called.
+    // Asked once, when the flash is made: a policy without `level` then costs nothing per erase.
     fn interval_erases(&self) -> Option<u64>;
 
     /// A copy with its state.
@@ -67,6 +70,7 @@ pub(crate) struct Leveler(pub(crate) Box<dyn WearLeveling>);
 impl Leveler {
     /// The policy that the settings name, if it is one of the user's own.
     pub(crate) fn of(settings: &Settings) -> Option<Self> {
+        // A built-in word is no row here, and `Flash` carries it out itself, without a call for each block.
         let entry = OWN_WEAR_LEVELING.find(settings.word("wear_leveling"))?;
         Some(Self((entry.build)(settings)))
     }

@@ -18,6 +18,7 @@ pub(super) fn register(name: String, class: &Bound<'_, PyType>) -> PyResult<()> 
         interval.extract::<u64>().ok().filter(|erases| *erases > 0).ok_or_else(|| {
             failed(format!("{own}: interval_erases is `{interval}`; give a whole number from 1 on"))
         })?;
+    // A class that inherits `level` moves nothing, so it is never asked.
     let interval_erases = class.overrides(python, "WearLeveling", "level")?.then_some(interval);
     let build = move |settings: &Settings| -> Box<dyn WearLeveling> {
         let own = Python::attach(|python| class.make(python, settings.seed(), ()));
@@ -68,6 +69,7 @@ fn shown<'py>(python: Python<'py>, view: &WearView<'_>) -> PyResult<Bound<'py, P
 impl WearLeveling for OwnWearLeveling {
     fn allocate(&mut self, view: &WearView) -> u32 {
         match self.ask::<u32>("allocate", view) {
+            // Checked here and not in the engine: only here the message can name the class and the method.
             Ok(block) if view.free.contains(&block) => block,
             Ok(block) => self.own.broke(format!(
                 "allocate returned block {block}, which is not free (view.free has {} blocks)",
