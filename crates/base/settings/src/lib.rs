@@ -182,6 +182,16 @@ impl Settings {
 }
 
 impl Parameter {
+    /// A parameter that takes the whole numbers from `min` to `max`.
+    pub const fn integer(
+        name: &'static str,
+        (min, max): (i64, i64),
+        default: &'static str,
+        summary: &'static str,
+    ) -> Self {
+        Self { name, kind: Kind::Integer { min, max }, default, summary }
+    }
+
     fn check(&self, value: &Value) -> Result<Value, SettingError> {
         let fits = match (self.kind, value) {
             (Kind::Integer { min, max }, Value::Integer(number)) => (min..=max).contains(number),

@@ -7,6 +7,7 @@
 //! passes the time.
 
 mod anticipatory;
+mod best_next;
 mod bfq;
 mod cfq;
 mod clock;

@@ -34,7 +34,7 @@ use crate::{
     Bio, Class, Clock, Direction, Links, List, MergeSide, Queue, RequestId, Requests, Scheduler,
     SchedulerEntry, SectorTree, Settings,
 };
-use settings::{Kind, Parameter};
+use settings::Parameter;
 
 /// The row of Linux 6.1, whose sweeps remember a request.
 pub(crate) const ENTRY_6_1: SchedulerEntry = SchedulerEntry {
@@ -60,32 +60,24 @@ pub(crate) const ENTRY_6_12: SchedulerEntry = SchedulerEntry {
 const LARGEST: i64 = i32::MAX as i64;
 
 const fn parameters(async_depth: &'static str) -> [Parameter; 7] {
-    const fn integer(
-        name: &'static str,
-        (min, max): (i64, i64),
-        default: &'static str,
-        summary: &'static str,
-    ) -> Parameter {
-        Parameter { name, kind: Kind::Integer { min, max }, default, summary }
-    }
     [
-        integer(
+        Parameter::integer(
             "async_depth",
             (1, LARGEST),
             async_depth,
             "requests of all but synchronous reads; by default 3/4 of nr_requests (6.1) or all",
         ),
-        integer("fifo_batch", (0, LARGEST), "16", "requests of a batch"),
-        integer("front_merges", (0, 1), "1", "1 to look for front merges by sector"),
-        integer(
+        Parameter::integer("fifo_batch", (0, LARGEST), "16", "requests of a batch"),
+        Parameter::integer("front_merges", (0, 1), "1", "1 to look for front merges by sector"),
+        Parameter::integer(
             "prio_aging_expire",
             (0, LARGEST),
             "10000",
             "ms after which requests of lower classes go first",
         ),
-        integer("read_expire", (0, LARGEST), "500", "ms until a read is late"),
-        integer("write_expire", (0, LARGEST), "5000", "ms until a write is late"),
-        integer(
+        Parameter::integer("read_expire", (0, LARGEST), "500", "ms until a read is late"),
+        Parameter::integer("write_expire", (0, LARGEST), "5000", "ms until a write is late"),
+        Parameter::integer(
             "writes_starved",
             (0, LARGEST),
             "2",

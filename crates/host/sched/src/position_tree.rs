@@ -278,8 +278,9 @@ impl PositionTree {
         let [left, right] = nodes.0[id.index()].children;
         let (child, hole_parent, removed_red);
         if left != NONE && right != NONE {
-            // The successor takes the place, as `rb_erase` of kernels before 3.7 does it; the
-            // predecessor would give another valid tree of another shape.
+            // The successor takes the place, as `rb_erase` of kernels before 3.7 and
+            // `__rb_erase_augmented` of later ones do it; the predecessor would give another valid tree of
+            // another shape.
             let heir = nodes.neighbour(node, Side::Right);
             child = nodes.child(heir, Side::Right);
             removed_red = nodes.is_red(heir);

@@ -11,9 +11,11 @@ use crate::{RequestId, Requests};
 pub(super) const DEFAULT_MAX_BUDGET: i64 = 16 * 1024;
 
 /// Selections in fixed point from which the rate decides (`bfq_stats_min_budgets`).
+// `start_turn` counts (7 n + 256) / 8 each time, which reaches 194 with the eleventh selection.
 const ENOUGH_BUDGETS: u64 = 194;
 
 /// Factor of the charge of asynchronous requests (`bfq_async_charge_factor`).
+// Writes return early into the cache of a device and would take the throughput of reads. Three was found by trial.
 const ASYNC_CHARGE: i64 = 3;
 
 impl Bfq {
@@ -38,10 +40,12 @@ impl Bfq {
     }
 
     pub(super) fn max_budget(&self) -> i64 {
+        // A rate from few samples may be far off, and a budget made from it would last for many turns.
         if self.budgets_assigned < ENOUGH_BUDGETS { DEFAULT_MAX_BUDGET } else { self.device_budget }
     }
 
     pub(super) fn min_budget(&self) -> i64 {
+        // `bfq_min_budget`: the kernel says no reason for 32.
         self.max_budget() / 32
     }
 
@@ -53,8 +57,11 @@ impl Bfq {
         requests: &Requests,
     ) -> bool {
         let queue = &mut self.queues[id];
+        // Before the service is reset, or the whole budget would seem to be left.
         let left = queue.entity.left();
         queue.entity.service = 0;
+        // It waited for its own request only. What it had left comes back, and it may preempt, so that a
+        // process of one request at a time loses nothing by its pauses.
         if queue.flags.may_resume && in_time && left > 0 {
             queue.entity.budget = left.min(queue.max_budget);
             return true;
@@ -70,8 +77,11 @@ impl Bfq {
     /// The next request of a queue changed (`bfq_updated_next_req`).
     pub(super) fn updated_next(&mut self, id: QueueId, requests: &Requests) {
         let queue = &self.queues[id];
+        // Not in service: its finish was computed from the budget, and another one would break the shares.
         let Some(next) = queue.next.filter(|_| self.in_service != Some(id)) else { return };
         let charge = self.charge(next, id, requests);
+        // At least the next request, or the queue would be selected twice before it is served. At least the
+        // service, or the budget left would be below zero.
         let budget = queue.max_budget.max(charge).max(queue.entity.service);
         if queue.entity.budget != budget {
             self.queues[id].entity.budget = budget;
@@ -89,18 +99,26 @@ impl Bfq {
         let (min, device) = (self.min_budget(), self.device_budget);
         let queue = &self.queues[id];
         let is_raised = queue.raising.factor > 1;
+        // A raised queue comes back soon anyway: with small budgets it never holds others up for long.
         let mut budget = if is_raised { 2 * min } else { queue.max_budget };
         if queue.is_sync && !is_raised {
             budget = match reason {
+                // It may wait for its own requests in the driver, so it is not known to think for long.
                 Expiration::TooIdle if queue.dispatched > 0 => (budget * 2).min(device),
+                // A small budget bounds the idling for it. In steps: one pause does not make a slow process.
                 Expiration::TooIdle if budget > 5 * min => budget - 4 * min,
                 Expiration::TooIdle => min,
+                // Also a process in sequence meets the timeout, at the slow end of a disk: a larger budget helps it.
                 Expiration::Timeout => (budget * 2).min(device),
+                // It uses what it gets: longer turns, and fewer changes of queue.
                 Expiration::Exhausted => (budget * 4).min(device),
+                // What it used in this turn is what it needs in the next.
                 Expiration::NoMoreRequests => queue.entity.service.max(min),
+                // Nothing was learned of the queue.
                 Expiration::Preempted => return,
             };
         } else if !queue.is_sync {
+            // Nobody waits for these requests, and the factor of the charge bounds what they take.
             budget = device;
         }
         if self.budgets_assigned >= ENOUGH_BUDGETS && self.tunables.max_budget == 0 {
@@ -116,10 +134,14 @@ impl Bfq {
     /// Charges a queue for time instead of service: a slow one must not hold the device
     /// (`bfq_bfqq_charge_time`).
     pub(super) fn charge_time(&mut self, id: QueueId, milliseconds: i64) {
+        // `bfq_timeout`, HZ / 8, and not `timeout_sync`: quirk of `bfq_bfqq_charge_time`, which reads the
+        // constant even if the tunable was set.
         let timeout_ms = self.clock_ms(u64::from(self.clock.hz / 8)).max(1);
         let for_time = self.device_budget * milliseconds.min(timeout_ms) / timeout_ms;
         let entity = &mut self.queues[id].entity;
+        // Never less than the service: that was charged already.
         let total = for_time.max(entity.service);
+        // The budget must cover the charge, since a finish is computed from it.
         entity.budget = entity.budget.max(total);
         let more = total - entity.service;
         self.serve(id, more);

@@ -7,6 +7,7 @@ use super::Bfq;
 use crate::queue_id::QueueId;
 
 /// Queues of a large burst (`bfq_large_burst_thresh`).
+// The start of an application creates fewer; services that fork at boot, or `git grep`, create more.
 const LARGE: u32 = 8;
 
 /// Queues that were created shortly after each other.
@@ -28,6 +29,7 @@ impl Bfq {
     /// A queue has just been created and gets its first request.
     pub(super) fn handle_burst(&mut self, id: QueueId) {
         let queue = &self.queues[id];
+        // A queue that a split has just created is no new process.
         let split_until = queue.split + self.clock.from_milliseconds(10);
         if queue.in_burst_list || queue.flags.in_large_burst || split_until >= self.jiffies {
             return;
@@ -40,6 +42,7 @@ impl Bfq {
         } else {
             self.add_to_burst(id);
         }
+        // Each member prolongs the burst: 180 ms count from the last one and not from the first.
         self.burst.last = self.jiffies;
     }
 
@@ -58,16 +61,19 @@ impl Bfq {
             self.join_burst_list(id);
             return;
         }
+        // Now known for what they are: also those that came before the eighth.
         self.burst.is_large = true;
         for place in 0..self.burst.list.len() {
             let member = self.burst.list[place];
             self.queues[member].flags.in_large_burst = true;
         }
         self.queues[id].flags.in_large_burst = true;
+        // Later ones are marked as they come, so the list has done its work.
         self.empty_burst_list();
     }
 
     fn empty_burst_list(&mut self) {
+        // The size is left to the callers: `adopt` asks whether it is above 0.
         while let Some(member) = self.burst.list.pop() {
             self.queues[member].in_burst_list = false;
         }

@@ -5,48 +5,23 @@
 //! `bfq_rq_enqueued`.
 
 use super::{Bfq, Expiration};
+use crate::best_next::neighbours;
 use crate::queue_id::QueueId;
 use crate::{RequestId, Requests};
 
 /// A request below so many sectors does not end the wait of its queue by itself.
+// A number within `bfq_rq_enqueued`: smaller ones are likely to grow by merging if the device waits.
 const SMALL_SECTORS: u32 = 32;
 
 impl Bfq {
-    /// The request that is better served first if the head is at `head`: synchronous ones first, then
-    /// the nearer, where a short way back counts twice.
+    /// The request that is better served first if the head is at `head`.
     fn choose(
         &self,
-        first: Option<RequestId>,
-        second: Option<RequestId>,
+        pair: [Option<RequestId>; 2],
         head: u64,
         requests: &Requests,
     ) -> Option<RequestId> {
-        let (Some(one), Some(two)) = (first, second) else { return first.or(second) };
-        if one == two {
-            return first;
-        }
-        let (a, b) = (&requests[one].bio, &requests[two].bio);
-        if a.sync != b.sync {
-            return if a.sync { first } else { second };
-        }
-        let (a, b) = (a.sector, b.sector);
-        let first_is_better = match (self.distance(head, a), self.distance(head, b)) {
-            (Some(near), Some(other)) if near == other => a >= b,
-            (Some(near), Some(other)) => near < other,
-            (None, None) => a <= b,
-            (near, _) => near.is_some(),
-        };
-        if first_is_better { first } else { second }
-    }
-
-    fn distance(&self, head: u64, sector: u64) -> Option<u64> {
-        if sector >= head {
-            Some(sector - head)
-        } else if sector + self.tunables.back_seek_max_sectors >= head {
-            Some((head - sector).saturating_mul(self.tunables.back_seek_penalty))
-        } else {
-            None
-        }
+        self.tunables.back_seek.choose(pair, head, requests, |bio| bio.sync)
     }
 
     /// The request after `last`, which leaves: the oldest if it has expired and this is the first look in
@@ -58,6 +33,7 @@ impl Bfq {
         requests: &Requests,
     ) -> Option<RequestId> {
         let queue = &mut self.queues[id];
+        // Once a turn: if all requests are late, the rest of the turn still goes by sector.
         if !std::mem::replace(&mut queue.flags.fifo_checked, true)
             && let Some(oldest) = queue.fifo.front()
             && oldest != last
@@ -65,16 +41,16 @@ impl Bfq {
         {
             return Some(oldest);
         }
-        let waiting = &self.queues[id].waiting;
-        let wrapped = || waiting.first().filter(|first| *first != last);
-        let next = waiting.next(last).or_else(wrapped);
-        self.choose(next, waiting.previous(last), requests[last].sector(), requests)
+        // From the start of the request that leaves, not from the head: `bfq_find_next_rq` passes
+        // `blk_rq_pos(last)` on.
+        let pair = neighbours(&self.queues[id].waiting, last);
+        self.choose(pair, requests[last].sector(), requests)
     }
 
     /// A new or moved request of a queue; sets the next one and returns the one before.
     fn offer(&mut self, id: QueueId, request: RequestId, requests: &Requests) -> Option<RequestId> {
         let before = self.queues[id].next;
-        let next = self.choose(before, Some(request), self.last_position, requests);
+        let next = self.choose([before, Some(request)], self.last_position, requests);
         self.queues[id].next = next;
         before
     }
@@ -83,25 +59,30 @@ impl Bfq {
     pub(super) fn add_request(&mut self, request: RequestId, requests: &Requests) {
         let id = self.owner(request).queue;
         let process = self.owner(request).process;
+        // Before anything below raises the queue: what follows depends on whether it was raised before.
         let old_factor = self.queues[id].raising.factor;
         let is_sync = requests[request].bio.sync;
         self.queues[id].queued[usize::from(is_sync)] += 1;
         self.queued += 1;
+        // The process has no other request, so it waited for something: an answer, or another process.
         if self.queues[id].is_sync && self.processes[process].requests <= 1 {
             self.check_waker(id);
             self.watch_injection(id);
         }
+        // Before the request is in the tree: whether the queue was empty counts.
         if self.queues[id].is_sync {
             self.update_intensity(id);
         }
         self.queues[id].waiting.insert(requests, request);
         let before = self.offer(id, request, requests);
         let changes = before != self.queues[id].next;
+        // Flash that queues requests gains nothing from neighbours, so it needs no positions.
         if !self.nonrot_with_queueing && changes {
             self.move_position(id, requests);
         }
         let mut interactive = false;
         if self.queues[id].flags.busy {
+            // A busy synchronous queue was judged when it became busy; an asynchronous one may never become idle.
             if self.tunables.low_latency && old_factor == 1 && !is_sync {
                 self.raise_async(id);
             }
@@ -113,6 +94,7 @@ impl Bfq {
                 self.queues[id].process.is_some() || self.processes[process].stably_merged;
             interactive = self.switch_to_busy(id, is_owned, old_factor, requests);
         }
+        // Also when raising has just begun, whose time runs from here.
         let raising = &mut self.queues[id].raising;
         if self.tunables.low_latency && (old_factor == 1 || raising.factor == 1 || interactive) {
             raising.last_start_or_end = self.jiffies;
@@ -122,6 +104,7 @@ impl Bfq {
     /// Takes a waiting request out of its queue (`bfq_remove_request`).
     pub(super) fn remove_request(&mut self, request: RequestId, requests: &Requests) {
         let id = self.owner(request).queue;
+        // While the request is still in the tree, where its neighbours are found.
         if self.queues[id].next == Some(request) {
             self.queues[id].next = self.find_next(id, request, requests);
             self.updated_next(id, requests);
@@ -139,6 +122,7 @@ impl Bfq {
             return;
         }
         queue.next = None;
+        // The queue in service stays busy: the device may be idled for its next request.
         if queue.flags.busy && self.in_service != Some(id) {
             self.leave_busy(id, false);
             // What it had left is nothing that it could go on with.
@@ -174,13 +158,17 @@ impl Bfq {
         let (now_ns, pause_ns) = (self.now_ns, self.pause_ns(id));
         let queue = &mut self.queues[id];
         let total_ns = now_ns - queue.io_start_ns;
+        // Requests in flight are I/O, so the pause is idle time only without them.
         if queue.is_empty() && queue.dispatched == 0 {
             queue.idle_ns = queue.idle_ns.wrapping_add(pause_ns);
         }
+        // A new queue has no history: it stays I/O-bound, as it was created.
         if queue.flags.just_created {
             return;
         }
+        // Without a sign, as in the kernel: the first pause of 6.12 may be the longest there is (`pause_ns`).
         queue.flags.io_bound = queue.idle_ns.wrapping_mul(5) <= total_ns;
+        // Both halved each 200 ms, so the ratio stays and what is old fades.
         if total_ns > 200_000_000 {
             queue.io_start_ns = now_ns - (total_ns >> 1);
             queue.idle_ns >>= 1;
@@ -192,6 +180,7 @@ impl Bfq {
     pub(super) fn request_came(&mut self, request: RequestId, requests: &Requests) {
         let id = self.owner(request).queue;
         let bio = &requests[request].bio;
+        // Here and not at dispatch: seeks are judged in the order in which the process made its requests.
         self.queues[id].last_end_sector = bio.end();
         if self.in_service != Some(id) || !self.queues[id].flags.waits {
             return;
@@ -199,6 +188,7 @@ impl Bfq {
         let is_small =
             self.queues[id].queued[usize::from(bio.sync)] == 1 && bio.sectors < SMALL_SECTORS;
         let is_over = self.is_turn_over(id);
+        // The wait goes on for a larger request, which the plug of the process may still hold.
         if is_small && !is_over && self.idling_boosts(id) {
             return;
         }

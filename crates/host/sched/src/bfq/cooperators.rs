@@ -18,6 +18,7 @@ use crate::queue_id::QueueId;
 /// Sectors within which requests are close (`BFQQ_CLOSE_THR`).
 const CLOSE_SECTORS: u64 = 8 * 1024;
 
+// In both directions: the head may come to either of them first.
 fn is_close(one: u64, other: u64) -> bool {
     one.abs_diff(other) <= CLOSE_SECTORS
 }
@@ -29,6 +30,7 @@ impl Bfq {
     }
 
     /// A queue was served for a tenth of a second: it does well alone (`bfq_too_late_for_merging`).
+    // Processes that work together show it with their first requests. Later neighbours are chance.
     fn is_too_late(&self, id: QueueId) -> bool {
         let queue = &self.queues[id];
         queue.service_since_busy > 0
@@ -38,6 +40,7 @@ impl Bfq {
     /// Puts a queue where its next request is (`bfq_pos_tree_add_move`).
     pub(super) fn move_position(&mut self, id: QueueId, requests: &Requests) {
         self.leave_position(id);
+        // What could not be merged need not be found.
         if self.is_too_late(id) || self.queues[id].is_idle_class() {
             return;
         }
@@ -79,6 +82,8 @@ impl Bfq {
         if self.queues[other].process_refs() == 0 {
             return None;
         }
+        // To the end of the chain, so that no queue is merged with one that gives up its processes itself. A
+        // chain back to this queue would be a ring.
         let mut last = other;
         while let Some(next) = self.queues[last].merges_into {
             if next == id {
@@ -91,13 +96,15 @@ impl Bfq {
             return None;
         }
         self.queues[id].merges_into = Some(last);
-        // Processes come one by one with their next requests; the queue must last until then.
+        // Processes come one by one with their next requests; the queue must last until then. The kernel holds
+        // a reference for each of them (`bfq_setup_merge`).
         self.queues[last].refs += refs;
         Some(last)
     }
 
     fn may_cooperate(&self, id: QueueId, other: QueueId) -> bool {
         let (one, two) = (&self.queues[id], &self.queues[other]);
+        // Queues that seek have no sequence that a merge could complete (`bfq_may_be_close_cooperator`).
         !self.is_too_late(other)
             && !one.is_idle_class()
             && one.class == two.class
@@ -121,6 +128,7 @@ impl Bfq {
             }
             return Some(last);
         }
+        // The device puts requests of several queues in order by itself, and a merge would mix their shares.
         if self.nonrot_with_queueing {
             return None;
         }
@@ -134,9 +142,11 @@ impl Bfq {
         {
             return self.merge_late(id, other, process);
         }
+        // Alone, the queue competes with none that it could join.
         if self.is_too_late(id) || self.busy_queues() == 1 {
             return None;
         }
+        // The queue in service first: it was served last, so the head is where it reads.
         if let Some(served) = self.in_service.filter(|served| *served != id)
             && is_close(sector, self.in_service_position)
             && self.may_cooperate(id, served)
@@ -153,6 +163,7 @@ impl Bfq {
         self.processes[process].stable_merge = None;
         let refs = self.queues[id].process_refs().min(self.queues[other].process_refs());
         let mut merged = None;
+        // Where idling reaches the full throughput, a merge would only cost each queue its share.
         if refs > 0 && !self.idling_boosts(id) {
             merged = self.set_up_merge(id, other);
             if let Some(last) = merged {
@@ -162,6 +173,7 @@ impl Bfq {
                 }
             }
         }
+        // Last: the reference kept `other` alive until the merge took references of its own.
         self.put_stable(other);
         merged
     }
@@ -175,14 +187,19 @@ impl Bfq {
             last.created + self.stable_jiffies() >= created
                 && (last.level, last.class) == (own.level, own.class)
         });
+        // Too old or of another priority: this queue is what the next one is compared with.
         let Some(last) = alike else {
             self.last_created = Some(id);
             return id;
         };
+        // Between 180 and 600 ms nothing is done, and the remembered queue stays: quirk of
+        // `bfq_do_or_sched_stable_merge`.
         if self.queues[last].created + self.burst_jiffies() < created {
             return id;
         }
         if !self.nonrot_with_queueing {
+            // A reference, as the other process may end before the merge. It is none of a process's, which
+            // would be idled for.
             self.queues[last].refs += 1;
             self.queues[last].stable_refs += 1;
             self.processes[process].stable_merge = Some(last);
@@ -193,6 +210,7 @@ impl Bfq {
             self.processes[owner].stably_merged = true;
         }
         self.processes[process].stably_merged = true;
+        // `merge` saves the state for the process of the queue, which is set with the first request only.
         self.queues[id].process = Some(process);
         self.merge(process, id)
     }
@@ -200,16 +218,20 @@ impl Bfq {
     /// A process leaves its queue for the one that is to take its requests (`bfq_merge_bfqqs`).
     pub(super) fn merge(&mut self, process: ProcessId, id: QueueId) -> QueueId {
         let Some(into) = self.queues[id].merges_into else { return id };
+        // Both, while each still has its process: a split gives each its own state back.
         self.save(id);
         self.save(into);
+        // One process that keeps the device busy is enough for the shared queue.
         if std::mem::take(&mut self.queues[id].flags.io_bound) {
             self.queues[into].flags.io_bound = true;
         }
+        // A queue does not wake itself, which it would if its waker were the shared queue.
         let waker = self.queues[id].wakers.waker.filter(|waker| *waker != into);
         if waker.is_some() && self.queues[into].wakers.waker.is_none() {
             self.set_waker(into, waker);
             self.queues[into].wakers.candidate = None;
         }
+        // The raising moves, and is not doubled: `raised_busy` counts busy queues whose weight is raised.
         let own = self.queues[id].raising.clone();
         if self.queues[into].raising.factor == 1 && own.factor > 1 {
             let other = &mut self.queues[into];
@@ -230,6 +252,7 @@ impl Bfq {
         shared.flags.shared = true;
         shared.process = None;
         self.queues[id].process = None;
+        // The next new queue is compared with the one that lives on.
         if self.last_created == Some(id) {
             self.last_created = Some(into);
         }
@@ -269,6 +292,7 @@ impl Bfq {
     /// `bfq_bfqq_resume_state`.
     fn resume(&mut self, id: QueueId, process: ProcessId, already_existing: bool) {
         let Some(saved) = self.processes[process].saved.clone() else { return };
+        // A new queue is busy with its first request, which counts it then.
         let busy = already_existing && self.queues[id].flags.busy;
         let soft_time = self.soft_real_time_jiffies();
         let duration = self.raising_jiffies();
@@ -288,6 +312,7 @@ impl Bfq {
         queue.raising = Raising { factor, soft_real_time_next, ..saved.raising };
         let is_late = queue.raising.last_start_or_end + queue.raising.max_time < jiffies;
         if factor > 1 && (queue.flags.in_large_burst || is_late) {
+            // Raising ran out while the queues were merged; an interactive period may not have.
             if queue.raising.max_time == soft_time
                 && !queue.flags.in_large_burst
                 && queue.raising.interactive_start + duration >= jiffies
@@ -319,6 +344,7 @@ impl Bfq {
             return id;
         }
         let waker = self.lasting_waker(id);
+        // The burst became large while the queue was shared, so the saved state does not know of it.
         if self.queues[id].flags.in_large_burst
             && let Some(saved) = &mut self.processes[process].saved
         {
@@ -331,6 +357,7 @@ impl Bfq {
             self.resume(id, process, true);
             return id;
         }
+        // `put_cooperators` before `release`: the queue may end with its last reference, and its chain with it.
         self.set_queue(process, true, None);
         self.put_cooperators(id);
         self.release(id);
@@ -355,6 +382,7 @@ impl Bfq {
         if !is_large && was_listed {
             self.join_burst_list(id);
         }
+        // For two seconds no think time is judged and nothing is raised: the saved state decides.
         self.queues[id].split = self.jiffies;
         id
     }

@@ -6,6 +6,7 @@
 //! Source: Linux 6.1 and 6.12, `struct bfq_entity` of `block/bfq-iosched.h`, `block/bfq-wf2q.c`.
 
 /// Bits of the fraction in virtual times (`WFQ_SERVICE_SHIFT`).
+// Divisions truncate: without the fraction the largest weights would make time stand still.
 const SERVICE_SHIFT: u32 = 22;
 
 /// The tree that an entity stands in.
@@ -29,6 +30,7 @@ pub(super) struct Entity {
     /// The tree it stands in; none while it is in service or forgotten.
     pub tree: Option<Tree>,
     /// It counts in the sum of weights of its tree.
+    // Not the same as `tree`: the entity in service counts too, but stands in none (`on_st_or_in_serv`).
     pub is_counted: bool,
     /// Sectors it was charged for since it was last scheduled.
     pub service: i64,
@@ -41,6 +43,7 @@ pub(super) struct Entity {
     /// Weight without raising.
     pub own_weight: u32,
     /// Weight asked for, in force at the next insertion in a tree.
+    // Not at once: stamps of an entity in a tree, and the sum of weights, belong to the weight in force.
     pub new_weight: u32,
     /// Weight or class are to be looked at again.
     pub has_new_priority: bool,
@@ -67,6 +70,7 @@ pub(super) fn virtual_time(service: i64, weight: u64) -> u64 {
 
 /// True if `one` is later than `other`, also around the end of the numbers (`bfq_gt`).
 pub(super) fn is_later(one: u64, other: u64) -> bool {
+    // Two times in force lie close together, so the sign of their difference tells their order.
     one.wrapping_sub(other).cast_signed() > 0
 }
 

@@ -1,14 +1,14 @@
 //! The hooks of the elevator.
 //!
 //! Source: Linux 6.1 and 6.12, `block/bfq-iosched.c`: `bfq_init_rq`, `__bfq_insert_request`,
-//! `bfq_allow_bio_merge`, `bfq_requests_merged`, `bfq_finish_requeue_request`, `bfq_limit_depth`.
+//! `bfq_allow_bio_merge`, `bfq_requests_merged`, `bfq_finish_requeue_request`.
 
 use super::peak_rate::REFERENCE;
 use super::{Bfq, Expiration, FIRST_NS, Owner, Version};
 use crate::queue_id::QueueId;
-use crate::tag_depth::TagPool;
 use crate::{Bio, MergeSide, Queue, RequestId, Requests, Scheduler};
 
+// Merging compares the whole `ioprio` (`blk_rq_merge_ok`, `attempt_merge`), so the level counts, too.
 fn same_priority(one: &Bio, other: &Bio) -> bool {
     (one.class, one.level) == (other.class, other.level)
 }
@@ -25,16 +25,18 @@ impl Bfq {
         self.rotational = queue.rotational;
         // Until the depth of a flash device is known, it is taken for one that queues requests.
         self.nonrot_with_queueing = !queue.rotational;
+        // Two thirds of the reference until a rate is measured (`bfq_init_queue`).
         self.rate.peak = REFERENCE[usize::from(!queue.rotational)] * 2 / 3;
         if self.tunables.max_budget > 0 {
             self.device_budget = self.tunables.max_budget;
         } else if self.tunables.is_timeout_given {
+            // Writing to the file computes it, even if the value is the default (`bfq_timeout_sync_store`).
             self.device_budget = self.budget_of_rate();
         }
     }
 
     /// The queue that a bio's request would be of; none before the first request of the process.
-    fn queue_of(&self, bio: &Bio) -> Option<QueueId> {
+    pub(super) fn queue_of(&self, bio: &Bio) -> Option<QueueId> {
         let process = self.by_pid.get(&bio.pid)?;
         self.processes[*process].queues[usize::from(bio.sync)]
     }
@@ -56,6 +58,7 @@ impl Bfq {
     /// A request gets a queue (`bfq_init_rq`).
     fn adopt(&mut self, request: RequestId, requests: &Requests) -> Owner {
         let bio = &requests[request].bio;
+        // The priority first: a change of class gives the process another asynchronous queue.
         let process = self.process_of(bio);
         let id = self.queue_for(process, bio.sync);
         let queue = &mut self.queues[id];
@@ -68,9 +71,11 @@ impl Bfq {
         }
         self.owners[request.index()] = owner;
         let queue = &mut self.queues[id];
+        // Only while it alone uses the queue: at a merge the state is saved for this process.
         if queue.merges_into.is_none() && queue.process_refs() == 1 {
             queue.process = Some(process);
         }
+        // A burst begins on an idle device only, but one under way goes on beside other queues.
         if queue.flags.just_created && (self.burst.size > 0 || self.busy_queues() == 0) {
             self.handle_burst(id);
         }
@@ -83,16 +88,20 @@ impl Bfq {
         let Owner { process, queue: old } = owner;
         let sector = requests[request].sector();
         let Some(new) = self.find_cooperator(old, sector, process, requests) else { return old };
+        // First taken, then given back: `new` must not end in between.
         self.queues[new].entity.allocated += 1;
         self.queues[new].refs += 1;
         self.queues[old].entity.allocated -= 1;
         let mut id = old;
+        // Another request of the process may have moved it already. Step by step, for each queue of the chain
+        // takes over the state of the one before.
         if self.processes[process].queues[1] == Some(old) {
             while id != new {
                 id = self.merge(process, id);
             }
         }
         self.queues[old].flags.just_created = false;
+        // Last, as it may end the queue.
         self.put_queue(old);
         self.owners[request.index()].queue = new;
         id
@@ -115,6 +124,7 @@ impl Bfq {
         let slice_idle_ns = self.tunables.slice_idle_ns;
         let pause_ns = self.pause_ns(id);
         let queue = &mut self.queues[id];
+        // With requests under way the process did not wait for the last one, so the pause says nothing.
         if queue.dispatched == 0 && !queue.flags.busy {
             queue.think_time.sample(pause_ns, slice_idle_ns);
         }
@@ -122,10 +132,12 @@ impl Bfq {
         if !queue.is_sync
             || queue.is_idle_class()
             || slice_idle_ns == 0
+            // After a split the pauses known are those of several processes.
             || queue.split + two_seconds >= self.jiffies
         {
             return;
         }
+        // Also short if too little is known: idling in vain costs less than a lost sequence.
         let is_short = !queue.think_time.is_long(slice_idle_ns);
         let has_changed = is_short != queue.flags.short_think_time;
         queue.flags.short_think_time = is_short;
@@ -146,21 +158,6 @@ impl Bfq {
         self.processes[process].requests -= 1;
         self.free_process(process);
     }
-
-    /// True if the process has its share of the tags already (`bfqq_request_over_limit`).
-    fn is_over_limit(&self, bio: &Bio, limit: u32) -> bool {
-        let Some(id) = self.queue_of(bio) else { return false };
-        let queue = &self.queues[id];
-        if !queue.entity.is_counted {
-            return false;
-        }
-        let weights = self.trees[..=queue.class].iter().fold(0, |sum, tree| sum * 8 + tree.weights);
-        if weights == 0 {
-            return false;
-        }
-        let weighted = u64::from(limit) * u64::from(queue.entity.weight);
-        u64::from(queue.entity.allocated) >= (weighted + weights / 2) / weights
-    }
 }
 
 impl Scheduler for Bfq {
@@ -171,12 +168,14 @@ impl Scheduler for Bfq {
 
     fn insert(&mut self, now_ns: u64, request: RequestId, queue: &mut Queue) {
         self.enter(now_ns, queue);
+        // In the order of `__bfq_insert_request`: the queue is found, merged and judged before the request is in it.
         let owner = self.adopt(request, &queue.requests);
         let id = self.cooperate(request, owner, &queue.requests);
         self.update_think_time(id);
         let last_end = self.queues[id].last_end_sector;
         let is_seek = self.is_seek(last_end, request, &queue.requests);
         self.queues[id].seeks = self.queues[id].seeks << 1 | u32::from(is_seek);
+        // Random reads come as evenly as those of a player (`bfq_update_io_seektime`).
         self.end_raising_of_seeks(id);
         self.add_request(request, &queue.requests);
         let bio = &mut queue.requests[request];
@@ -190,6 +189,7 @@ impl Scheduler for Bfq {
         self.enter(now_ns, queue);
         let mut moved = 0;
         loop {
+            // One request at a time: the device itself could change the order (`__bfq_dispatch_request`).
             let is_blocked = self.tunables.strict_guarantees && self.in_driver > 0 && !force;
             if self.busy_queues() == 0 || is_blocked {
                 return moved;
@@ -267,6 +267,7 @@ impl Scheduler for Bfq {
             fifo.remove(&mut self.fifo_links, survivor);
             fifo.insert_before(&mut self.fifo_links, absorbed, survivor);
         }
+        // Before it is removed, which would choose another one by its own place.
         if self.queues[id].next == Some(absorbed) {
             self.queues[id].next = Some(survivor);
         }
@@ -286,38 +287,13 @@ impl Scheduler for Bfq {
 
     fn complete(&mut self, now_ns: u64, request: RequestId, queue: &mut Queue) {
         self.enter(now_ns, queue);
+        // The request keeps its queue alive until the account is settled.
         self.completed(self.owner(request).queue, request, queue);
         self.forget_request(request);
     }
 
     fn depth_limit(&self, bio: &Bio, queue: &Queue) -> Option<u32> {
-        let (requests, pool) = (queue.nr_requests, TagPool::new(queue.nr_requests));
-        let is_raised = self.raised_busy > 0;
-        let share = |all: u32| {
-            // Wider than a depth: replays of decisions have no limit of requests.
-            let all = u64::from(all);
-            let share = match (is_raised, bio.sync) {
-                (false, false) => all >> 1,
-                (false, true) => (all * 3) >> 2,
-                (true, false) => (all * 3) >> 4,
-                (true, true) => (all * 6) >> 4,
-            };
-            share.max(1) as u32
-        };
-        let is_read = bio.sync && bio.direction == crate::Direction::Read;
-        // 6.1 counts bits of each word of the tag map, 6.12 tags.
-        Some(match self.version {
-            Version::V6_1 => {
-                let in_word = if is_read { pool.word_bits() } else { share(pool.word_bits()) };
-                let limit =
-                    (u64::from(requests) * u64::from(in_word) / u64::from(pool.word_bits())) as u32;
-                pool.within(if self.is_over_limit(bio, limit) { 1 } else { in_word })
-            }
-            Version::V6_12 => {
-                let limit = if is_read { requests } else { share(requests) };
-                if self.is_over_limit(bio, limit) { 1 } else { limit }
-            }
-        })
+        Some(self.tag_limit(bio, queue))
     }
 
     fn exit(&mut self, now_ns: u64, pid: u32, queue: &mut Queue) {

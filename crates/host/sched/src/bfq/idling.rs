@@ -8,10 +8,12 @@ use super::{Bfq, Expiration};
 use crate::Queue;
 use crate::queue_id::QueueId;
 
-/// Idle time of a queue that seeks.
+/// Idle time of a queue that seeks (`BFQ_MIN_TT`).
+// Longer idling costs more than it gains where each request seeks anyway.
 pub(super) const MIN_IDLE_NS: u64 = 2_000_000;
 
 /// Least idle time of a raised queue.
+// `bfq_arm_slice_timer` has the number, and says no reason for it.
 const RAISED_IDLE_NS: u64 = 20_000_000;
 
 impl Bfq {
@@ -19,6 +21,7 @@ impl Bfq {
     // Groups with pending requests, the third reason, do not occur: 6.1 counts none but the root, and
     // 6.12 wants more than one.
     pub(super) fn is_asymmetric(&self, id: Option<QueueId>) -> bool {
+        // A queue of the smallest weight loses nothing to others: its share is what any order leaves it.
         let smallest = self.weights.first().map(|(weight, _)| *weight);
         let own = id.and_then(|id| self.queues[id].counted_weight);
         let has_smallest = own.is_some() && own == smallest;
@@ -29,12 +32,15 @@ impl Bfq {
     /// Idling keeps the throughput high, and takes no service from raised queues.
     pub(super) fn idling_boosts(&self, id: QueueId) -> bool {
         let queue = &self.queues[id];
+        // Without a process nothing can come. Beside raised queues idling would delay them.
         if queue.process_refs() == 0 || self.raised_busy > 0 {
             return false;
         }
         // -1, not known yet, counts as deep in the kernel's tests.
         let is_deep = self.depth.is_deep();
         let in_sequence = !queue.is_seeky() && queue.flags.io_bound && queue.flags.short_think_time;
+        // A disk of depth 1 gains from any neighbour that comes. Else only a queue in sequence that comes back
+        // soon is worth an idle device, and on deep flash none is.
         (self.rotational && !is_deep) || ((self.rotational || !is_deep) && in_sequence)
     }
 
@@ -44,8 +50,10 @@ impl Bfq {
         if queue.process_refs() == 0 {
             return false;
         }
+        // Four in the driver beyond its own: those delay a raised queue even if all busy ones are raised.
         let is_raised_alone = queue.raising.factor > 1
             && (self.raised_busy < self.busy_queues() || self.in_driver >= queue.dispatched + 4);
+        // If the only busy queue were expired, one that comes would go before its next request.
         is_raised_alone || self.is_asymmetric(Some(id)) || self.busy_queues() == 1
     }
 
@@ -74,6 +82,7 @@ impl Bfq {
         self.queues[id].flags.waits = true;
         let queue = &self.queues[id];
         let mut idle_ns = self.tunables.slice_idle_ns;
+        // Shares and raised weights are promises, so the full time is kept for them.
         if queue.is_seeky() && queue.raising.factor == 1 && !self.is_asymmetric(Some(id)) {
             idle_ns = idle_ns.min(MIN_IDLE_NS);
         } else if queue.raising.factor > 1 {
@@ -92,11 +101,13 @@ impl Bfq {
     /// The idle timer has fired.
     pub(super) fn idled_in_vain(&mut self, queue: &mut Queue) {
         self.timer_at_ns = None;
+        // In a kernel the queue may leave service while the timer fires.
         let Some(id) = self.in_service else { return };
         self.queues[id].flags.waits = false;
         if self.is_turn_over(id) {
             self.expire(id, true, Expiration::Timeout, &queue.requests);
         } else if self.queues[id].queued == [0, 0] {
+            // Else a small request has come, which does not end the wait (`request_came`): it is served now.
             self.expire(id, true, Expiration::TooIdle, &queue.requests);
         }
         self.run_again(queue);
@@ -104,6 +115,7 @@ impl Bfq {
 
     /// `bfq_schedule_dispatch`.
     pub(super) fn run_again(&self, queue: &mut Queue) {
+        // Only with work: a run of an empty queue would ask for nothing.
         if self.queued > 0 {
             queue.run_soon = true;
         }

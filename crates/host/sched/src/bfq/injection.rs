@@ -11,6 +11,7 @@ use crate::Requests;
 use crate::queue_id::QueueId;
 
 /// Requests of a flash device that are large (`BFQQ_SECT_THR_NONROT`).
+// 32 KiB: one of them can hold the device up longer than several small ones.
 const LARGE_SECTORS: u32 = 64;
 
 impl Bfq {
@@ -19,6 +20,7 @@ impl Bfq {
         self.waited_request = None;
         let queue = &mut self.queues[id];
         queue.injection.base_ns = 0;
+        // With long pauses one other request disturbs little, and leaves the device less idle.
         queue.injection.limit = u32::from(!queue.flags.short_think_time);
         queue.injection.decreased = self.jiffies;
     }
@@ -27,13 +29,17 @@ impl Bfq {
     pub(super) fn watch_injection(&mut self, id: QueueId) {
         let (jiffies, second, hundredth) =
             (self.jiffies, self.clock.from_milliseconds(1000), self.clock.from_milliseconds(10));
+        // A second after the last decrease the work may have changed: the limit is learned anew.
         if self.queues[id].injection.decreased + second <= jiffies {
             self.reset_injection(id);
         }
         let injection = &self.queues[id].injection;
+        // With others in the driver the time measures injection, without any the device alone. What lies between
+        // would measure neither.
         let has_injected = injection.base_ns > 0 && self.injected && self.in_driver > 0;
         if self.in_service == Some(id)
             && (self.in_driver == 0 || has_injected)
+            // Sooner, what the old limit let through may still be in the device.
             && injection.decreased + hundredth <= jiffies
         {
             self.occupied_ns = self.now_ns;
@@ -52,16 +58,20 @@ impl Bfq {
         let injection = &mut self.queues[id].injection;
         let old_limit = injection.limit;
         if injection.base_ns > 0 && was_injected {
+            // Half more than without injection is what the process may lose (`bfq_update_inject_limit`).
             let threshold_ns = (injection.base_ns * 3) >> 1;
             if total_ns >= threshold_ns && old_limit > 0 {
                 injection.limit -= 1;
                 injection.decreased = jiffies;
             } else if total_ns < threshold_ns && old_limit <= max_in_driver {
+                // No further than what the driver was seen to hold: beyond that the limit has no effect.
                 injection.limit += 1;
             }
         }
+        // The request itself still counts, so 1 means that it had the device for itself.
         if (injection.base_ns == 0 && in_driver == 1) || total_ns < injection.base_ns {
             if injection.base_ns == 0 {
+                // From here on there is something to compare with, so one may be tried.
                 injection.limit = old_limit.max(1);
             }
             injection.base_ns = total_ns;
@@ -80,6 +90,7 @@ impl Bfq {
     ) -> Option<QueueId> {
         let queue = &self.queues[served];
         let mut limit = queue.injection.limit;
+        // A raised queue that thinks shortly is disturbed by raised ones only.
         let always = queue.raising.factor == 1 || !queue.flags.short_think_time;
         if limit == 0
             && queue.injection.base_ns == 0
@@ -98,6 +109,7 @@ impl Bfq {
             let Some(next) = other.next.filter(|_| always || other.raising.factor > 1) else {
                 return false;
             };
+            // Not in service, it cannot be expired for a new budget: what it has left must do.
             if !self.covers_next(*id, requests) {
                 return false;
             }

@@ -35,6 +35,7 @@ mod process;
 mod queue;
 mod selection;
 mod service_tree;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod think_time;
@@ -118,6 +119,7 @@ struct Bfq {
     free_processes: Vec<ProcessId>,
     by_pid: FxHashMap<u32, ProcessId>,
     /// Queues of asynchronous requests: eight levels of real time and of best effort, and idle.
+    // The idle class has one queue, since its level is always the lowest (`bfq_async_queue_prio`).
     async_queues: [Option<QueueId>; 17],
     owners: Vec<Owner>,
     fifo_links: Links,
@@ -126,19 +128,24 @@ struct Bfq {
     trees: [ServiceTree; 3],
     nodes: Nodes,
     /// Entities in the active trees, the one inserted last at the end.
+    // The kernel adds at the front (`bfq_active_insert`), where injection begins. Here it is read backwards.
     active_list: Vec<QueueId>,
     in_service_entity: Option<QueueId>,
     next_in_service: Option<QueueId>,
+    // That of the root group, the only one here (`bfq_class_idle_last_service`).
     idle_class_served: u64,
     /// Weights of active queues that are not raised, with their numbers.
+    // Raised ones are left out: their weights differ for a while only, and idling protects them anyway.
     weights: Vec<(u32, u32)>,
     /// Busy queues by class.
     busy: [u32; 3],
     raised_busy: u32,
 
+    // Not the same as `in_service_entity` within a call: the entity leaves at deactivation, the queue after it.
     in_service: Option<QueueId>,
     turn_start_ns: u64,
     timer_at_ns: Option<u64>,
+    // Twice: whether a queue is slow is computed in nanoseconds, injection compares jiffies.
     idling_start_ns: u64,
     idling_start: u64,
     budgets_assigned: u64,
@@ -174,7 +181,9 @@ impl Bfq {
             tunables: Tunables::new(settings, clock),
             now_ns: FIRST_NS,
             jiffies: clock.jiffies(0),
+            // The first hook sets up what `bfq_init_queue` reads from the queue of the device.
             is_set_up: false,
+            // Known with the first call alone, which brings the queue of the device.
             rotational: true,
             queues: Queues::default(),
             processes: Vec::new(),

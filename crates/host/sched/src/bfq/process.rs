@@ -32,8 +32,10 @@ pub(super) struct Process {
     pub class: Class,
     pub level: u8,
     /// The queues of its asynchronous and its synchronous requests.
+    // Both at once, as in `struct bfq_io_cq`: a process reads from its own queue while its writes share another.
     pub queues: [Option<QueueId>; 2],
     /// Requests that exist.
+    // Kept beyond the end of the process, whose place must not be used again before the last is complete.
     pub requests: u32,
     /// Its queue is merged for good with one created at the same time.
     pub stably_merged: bool,
@@ -83,10 +85,13 @@ impl Bfq {
     /// `bfq_check_ioprio_change`.
     fn take_priority(&mut self, process: ProcessId, bio: &Bio) {
         let own = &mut self.processes[process];
+        // The kernel compares the `ioprio` of the context with what it saw last.
         if (own.class, own.level) == (bio.class, bio.level) {
             return;
         }
         (own.class, own.level) = (bio.class, bio.level);
+        // A shared queue has a priority of its own, so the process changes the queue. Its synchronous queue
+        // stays, and changes its priority.
         if let Some(before) = own.queues[0] {
             let queue = self.async_queue(process);
             self.set_queue(process, false, Some(queue));
@@ -101,6 +106,7 @@ impl Bfq {
     fn set_next_priority(&mut self, id: QueueId, process: ProcessId) {
         let Process { class, level, .. } = self.processes[process];
         let queue = &mut self.queues[id];
+        // New values only: those in force belong to stamps in a tree (`update_priority`).
         queue.new_class = class_index(class);
         queue.new_level = if class == Class::Idle { 7 } else { level.min(7) };
         queue.entity.new_weight = weight_of_level(queue.new_level);
@@ -116,6 +122,7 @@ impl Bfq {
             self.queues[before].process = None;
         }
         self.processes[process].queues[usize::from(sync)] = queue;
+        // It uses the queue now that it was to be merged with, so nothing is left to do later (`bic_set_bfqq`).
         let own = &mut self.processes[process];
         if queue.is_some() && own.stable_merge == queue {
             own.stable_merge = None;
@@ -136,11 +143,13 @@ impl Bfq {
             weight,
             own_weight: weight,
             new_weight: weight,
+            // The first insertion in a tree puts the weight in force, raised or not.
             has_new_priority: true,
             ..Entity::default()
         };
         let flags = Flags {
             just_created: is_sync,
+            // Until pauses are known: a process that starts should find the device idled for it.
             short_think_time: is_sync && class != 2,
             io_bound: true,
             ..Flags::default()
@@ -153,6 +162,7 @@ impl Bfq {
             service: 0,
             soft_real_time_next: jiffies,
         };
+        // 6.12 sets it at creation (`bfq_init_bfqq`). With 0 in 6.1 the first request resets the limit.
         let decreased = if self.version == Version::V6_1 { 0 } else { jiffies };
         self.queues.add(BfqQueue {
             entity,
@@ -170,12 +180,15 @@ impl Bfq {
             next: None,
             queued: [0; 2],
             dispatched: 0,
+            // A first trade between throughput and latency (`bfq_init_bfqq`).
             max_budget: 2 * self.max_budget() / 3,
             // Infinitely long ago: the queue counts as idle for long.
             budget_timeout: 0,
             flags,
+            // `bfq_init_bfqq`: what was before the first request counts as a seek.
             seeks: 1,
             last_end_sector: 0,
+            // `ktime_get_ns() + 1`: what comes of it in 6.12 stands at `pause_ns`.
             think_time: ThinkTime::starting(now_ns + 1),
             io_start_ns: now_ns,
             idle_ns: 0,
@@ -219,6 +232,7 @@ impl Bfq {
         }
         let id = self.create(process, true);
         self.queues[id].refs += 1;
+        // After a split the queue was shared in vain, so it is not merged again at once.
         if respawn { id } else { self.stable_merge(id, process) }
     }
 
@@ -231,6 +245,8 @@ impl Bfq {
         }
         if self.queues[id].in_burst_list {
             self.leave_burst_list(id);
+            // A short-lived process with a queue of its own was no part of a burst after all. One whose queue was
+            // merged has lost `process`, and still counts.
             if self.queues[id].process.is_some() && self.burst.size > 0 {
                 self.burst.size -= 1;
             }
@@ -246,10 +262,13 @@ impl Bfq {
 
     /// A process no longer uses a queue (`bfq_release_process_ref`).
     pub(super) fn release(&mut self, id: QueueId) {
+        // Busy and empty it waits for requests of a process, and this one sends no more. In service it ends with
+        // its turn.
         let queue = &self.queues[id];
         if queue.flags.busy && queue.is_empty() && self.in_service != Some(id) {
             self.leave_busy(id, false);
         }
+        // Whoever is created next must not be merged with a queue that its process has left.
         if self.last_created == Some(id) {
             self.last_created = None;
         }
@@ -260,6 +279,7 @@ impl Bfq {
     pub(super) fn put_cooperators(&mut self, id: QueueId) {
         let mut next = self.queues[id].merges_into;
         while let Some(other) = next {
+            // Read before the reference is given back, which may end the queue.
             next = self.queues[other].merges_into;
             self.put_queue(other);
         }
@@ -271,9 +291,12 @@ impl Bfq {
         if let Some(stable) = self.processes[process].stable_merge.take() {
             self.put_stable(stable);
         }
+        // In the order of `bfq_exit_icq`.
         for sync in [true, false] {
             let Some(id) = self.processes[process].queues[usize::from(sync)] else { continue };
             self.set_queue(process, sync, None);
+            // Nothing is idled for a process that is gone (`bfq_exit_bfqq`). `end_turn` and not `expire`, for its
+            // next budget matters to nobody.
             if self.in_service == Some(id) {
                 self.end_turn(id, Expiration::Timeout, &queue.requests);
                 self.run_again(queue);

@@ -44,6 +44,7 @@ pub(super) struct Raising {
     /// Factor of the weight, 1 if it is not raised.
     pub factor: u32,
     /// How long the raising lasts; for soft real time a fixed time.
+    // The fixed time is also the mark of soft real time, in the kernel as well (`wr_cur_max_time`).
     pub max_time: u64,
     pub last_start_or_end: u64,
     /// When the interactive period began that soft real time interrupted.
@@ -57,6 +58,7 @@ pub(super) struct Raising {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Injection {
     pub limit: u32,
+    // In jiffies, and `base_ns` is not: the kernel compares it with whole milliseconds only.
     pub decreased: u64,
     /// Shortest total time of a request of the queue, 0 if none is known.
     pub base_ns: u64,
@@ -71,6 +73,7 @@ pub(super) struct Wakers {
     pub detection_start_ns: u64,
     /// Queues that this one wakes, the one that became busy last first.
     pub woken: Vec<QueueId>,
+    // Not the same as `waker`: a queue may leave the list of its waker before it gets another.
     pub is_listed: bool,
 }
 
@@ -100,6 +103,7 @@ pub(super) struct BfqQueue {
     pub dispatched: u32,
     pub max_budget: i64,
     /// While in service, the jiffy at which its turn ends; then, when it became idle.
+    // One field for both in the kernel. Some tests read the one where the other was written, and so do these.
     pub budget_timeout: u64,
     pub flags: Flags,
     /// One bit a request, the latest lowest: set if it was a seek.
@@ -129,6 +133,7 @@ impl BfqQueue {
     }
 
     /// More than 19 of the last 32 requests were seeks (`BFQQ_SEEKY`).
+    // 60 %: a process in sequence has some seeks, as for metadata of its file.
     pub(super) fn is_seeky(&self) -> bool {
         self.seeks.count_ones() > 19
     }
@@ -145,6 +150,7 @@ impl BfqQueue {
             + u32::from(self.counted_weight.is_some())
             + self.stable_refs;
         debug_assert!(self.refs >= others, "a reference is counted once");
+        // Below zero, a release build would take a queue without a process for one in use.
         self.refs.saturating_sub(others)
     }
 
@@ -174,11 +180,13 @@ impl Queues {
         debug_assert!(!self.free.contains(&id), "a queue ends once");
         debug_assert!(self[id].is_empty(), "a queue that ends is empty");
         debug_assert_eq!(self[id].dispatched, 0, "a queue that ends has nothing with the driver");
+        // The number is used again. Whatever may name it was cleared before: see `put_queue`.
         self.free.push(id);
     }
 
     /// Queues that exist.
     pub(super) fn iter(&self) -> impl Iterator<Item = (QueueId, &BfqQueue)> {
+        // In linear time for each number, which only the audit of debug builds pays.
         let all = (0..).map(QueueId).zip(&self.slots);
         all.filter(|(id, _)| !self.free.contains(id))
     }

@@ -18,6 +18,7 @@ pub(super) struct ServiceTree {
     /// Entities that wait, by finish; equal ones in the order of insertion.
     active: PositionTree,
     /// Entities that are idle, by finish.
+    // A sorted list, not a tree: only its ends are looked at, and those do not depend on a shape.
     idle: Vec<QueueId>,
     pub vtime: u64,
     /// Sum of the weights of all that wait, are idle or are in service.
@@ -33,15 +34,18 @@ impl ServiceTree {
     pub(super) fn insert_active(&mut self, nodes: &mut Nodes, queues: &mut Queues, id: QueueId) {
         debug_assert!(queues[id].entity.tree.is_none(), "an entity stands in one tree");
         let finish = queues[id].entity.finish;
+        // Of equals to the right: who waits longer is served first (`bfq_insert`).
         self.active.insert_by(nodes, id, |other| is_later(queues[other].entity.finish, finish));
         queues[id].entity.tree = Some(Tree::Active);
         let [left, right] = nodes.below(id);
+        // A rotation may have put nodes below the new one: from the deepest that changed (`bfq_active_insert`).
         update_upwards(nodes, queues, left.or(right).unwrap_or(id));
     }
 
     /// `bfq_active_extract`, without the list.
     pub(super) fn extract_active(&mut self, nodes: &mut Nodes, queues: &mut Queues, id: QueueId) {
         debug_assert_eq!(queues[id].entity.tree, Some(Tree::Active), "it waits");
+        // Before the removal, which forgets the neighbours.
         let deepest = deepest_changed(nodes, id);
         self.active.remove(nodes, id);
         queues[id].entity.tree = None;
@@ -75,6 +79,7 @@ impl ServiceTree {
             && let Some(last) = self.idle.last().map(finish)
             && !is_later(last, self.vtime)
         {
+            // This may set the time back. Nothing waits, so nobody's stamps are hurt.
             self.vtime = last;
         }
         self.idle.first().copied().filter(|first| !is_later(finish(first), self.vtime))
@@ -89,6 +94,7 @@ impl ServiceTree {
     /// The eligible entity with the smallest finish, as far as the kernel finds it.
     pub(super) fn first(&self, nodes: &Nodes, queues: &Queues, vtime: u64) -> Option<QueueId> {
         let is_eligible = |start: u64| !is_later(start, vtime);
+        // Once one is found the search goes left alone, to earlier finishes: the last one found is the first.
         let (mut first, mut node) = (None, self.active.root());
         while let Some(id) = node {
             if is_eligible(queues[id].entity.start) {
@@ -123,6 +129,7 @@ impl ServiceTree {
 
 /// `bfq_update_active_node`.
 fn update_node(nodes: &Nodes, queues: &mut Queues, id: QueueId) {
+    // A search can tell by this whether a subtree has anything eligible.
     let mut smallest = queues[id].entity.start;
     for child in nodes.below(id).into_iter().flatten() {
         let start = queues[child].entity.min_start;
@@ -152,6 +159,7 @@ fn deepest_changed(nodes: &Nodes, id: QueueId) -> Option<QueueId> {
     match nodes.below(id) {
         [None, None] => nodes.above(id),
         [Some(only), None] | [None, Some(only)] => Some(only),
+        // The successor takes the place of the node (`rb_erase`), so its old place is the deepest that changes.
         [Some(_), Some(_)] => {
             let heir = PositionTree::next(nodes, id)?;
             match nodes.below(heir)[1] {

@@ -26,9 +26,11 @@ impl ThinkTime {
 
     /// A request has come after a pause, which counts as no more than twice the idle time.
     pub(super) fn sample(&mut self, pause_ns: u64, slice_idle_ns: u64) {
+        // One long pause must not hide many short ones: beyond the idle time length does not matter.
         let pause_ns = pause_ns.min(2 * slice_idle_ns);
         self.samples = (7 * self.samples + SAMPLE) / 8;
         self.total = (7 * self.total + SAMPLE * pause_ns) / 8;
+        // Rounded to the nearest. The total lacks what the samples lack, so the mean is right from the first.
         self.mean_ns = (self.total + SAMPLE / 2) / self.samples;
     }
 

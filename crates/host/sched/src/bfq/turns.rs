@@ -23,6 +23,7 @@ impl Bfq {
         if let Some(new) = new.filter(|new| self.next_in_service != Some(*new)) {
             let takes_over = self.next_in_service.is_none_or(|next| {
                 let (new, next) = (&self.queues[new], &self.queues[next]);
+                // Strictly earlier: of equals the one known first stays.
                 new.class == next.class
                     && !is_later(new.entity.start, self.trees[new.class].vtime)
                     && is_later(next.entity.finish, new.entity.finish)
@@ -38,12 +39,14 @@ impl Bfq {
     /// `bfq_lookup_next_entity`.
     fn look_up_next(&mut self, expiration: bool) -> Option<QueueId> {
         let mut first_class = 0;
+        // `BFQ_CL_IDLE_TIMEOUT`: what the idle class gets, so that it never starves.
         if self.idle_class_served + u64::from(self.clock.hz / 5) < self.jiffies {
             if self.trees[2].has_active() {
                 first_class = 2;
             }
             self.idle_class_served = self.jiffies;
         }
+        // The entity in service still moves the time: until its turn ends, a jump would be premature.
         let is_served = self.in_service_entity.is_some() && !expiration;
         (first_class..3).find_map(|class| {
             if !self.trees[class].has_active() {
@@ -71,6 +74,7 @@ impl Bfq {
     fn forget(&mut self, class: usize, id: QueueId, is_in_service: bool) {
         self.queues[id].entity.is_counted = false;
         self.trees[class].weights -= u64::from(self.queues[id].entity.weight);
+        // In service, `end_turn` gives the reference back.
         if !is_in_service {
             self.put_queue(id);
         }
@@ -82,6 +86,7 @@ impl Bfq {
         if !self.queues[id].entity.has_new_priority {
             return class;
         }
+        // Out of the sum with the old weight, and in again with the new one, perhaps of another class.
         let queue = &mut self.queues[id];
         self.trees[class].weights -= u64::from(queue.entity.weight);
         if queue.entity.new_weight != queue.entity.own_weight {
@@ -91,11 +96,13 @@ impl Bfq {
         if class_too {
             queue.class = queue.new_class;
         }
+        // A change of class that was put off is still to come.
         if queue.class == queue.new_class {
             queue.entity.has_new_priority = false;
         }
         let new_class = queue.class;
         let (before, after) = (queue.entity.weight, queue.entity.own_weight * queue.raising.factor);
+        // Uncounted under the weight that it was counted under.
         if before != after {
             self.uncount_weight(id);
         }
@@ -104,6 +111,7 @@ impl Bfq {
             self.count_weight(id);
         }
         self.trees[new_class].weights += u64::from(after);
+        // Each class has a virtual time of its own.
         if new_class != class {
             self.queues[id].entity.start = self.trees[new_class].vtime;
         }
@@ -114,6 +122,7 @@ impl Bfq {
     pub(super) fn serve(&mut self, id: QueueId, sectors: i64) {
         let jiffies = self.jiffies;
         let queue = &mut self.queues[id];
+        // From its first service, and not from its first request, a queue may be too late to be merged.
         if queue.service_since_busy == 0 {
             queue.first_io = jiffies;
         }
@@ -122,6 +131,7 @@ impl Bfq {
         }
         queue.service_since_busy += sectors;
         queue.entity.service += sectors;
+        // With the sum of all weights: while each gets its share, one unit of time passes for all.
         let class = queue.class;
         let tree = &mut self.trees[class];
         tree.vtime = tree.vtime.wrapping_add(virtual_time(sectors, tree.weights));
@@ -130,6 +140,7 @@ impl Bfq {
 
     /// Sets the finish of an entity and puts it in the active tree (`bfq_update_fin_time_enqueue`).
     fn enqueue(&mut self, class: usize, id: QueueId, is_backshifted: bool) {
+        // Here, while the entity stands in no tree, its weight and class may change.
         let class = self.update_priority(class, id, true);
         let vtime = self.trees[class].vtime;
         let queue = &mut self.queues[id];
@@ -137,6 +148,8 @@ impl Bfq {
         let entity = &mut queue.entity;
         entity.set_finish(entity.budget);
         if is_backshifted && is_later(vtime, entity.finish) {
+            // A finish in the past goes before all others. Without the shift a queue that comes back late would hold
+            // the device for long. A raised one is shifted less (`bfq_update_fin_time_enqueue`).
             let shift = vtime.wrapping_sub(entity.finish) / factor;
             entity.start = entity.start.wrapping_add(shift);
             entity.finish = entity.finish.wrapping_add(shift);
@@ -155,16 +168,20 @@ impl Bfq {
         let class = self.queues[id].class;
         let vtime = self.trees[class].vtime;
         let finish = self.queues[id].entity.finish;
+        // It only waited for its own request, and idled for it would have gone on at its old finish. So it starts
+        // there, in the past, and loses nothing.
         let is_backshifted = may_resume && is_later(vtime, finish);
         let earliest = if is_backshifted { finish } else { vtime };
         if self.queues[id].entity.tree == Some(Tree::Idle) {
             self.trees[class].extract_idle(&mut self.queues, id);
+            // Not before its old finish: a queue that comes and goes would get more than its share.
             let start = if is_later(earliest, finish) { earliest } else { finish };
             self.queues[id].entity.start = start;
         } else {
             let queue = &mut self.queues[id];
             queue.entity.start = earliest;
             self.trees[class].weights += u64::from(queue.entity.weight);
+            // The tree's own reference, which `forget` gives back.
             queue.refs += 1;
             queue.entity.is_counted = true;
         }
@@ -211,6 +228,7 @@ impl Bfq {
         }
         let class = self.queues[id].class;
         let is_in_service = self.in_service_entity == Some(id);
+        // What it was served, not what it might have been: it pays for no more.
         let entity = &mut self.queues[id].entity;
         entity.set_finish(entity.service);
         if is_in_service {
@@ -225,6 +243,7 @@ impl Bfq {
             }
             _ => {}
         }
+        // With a finish ahead it had more than its share, which must be remembered until the time gets there.
         if is_later(self.queues[id].entity.finish, self.trees[class].vtime) {
             self.trees[class].insert_idle(&mut self.queues, id);
         } else {
@@ -245,6 +264,7 @@ impl Bfq {
         let id = next?;
         self.in_service_entity = Some(id);
         self.extract_active(self.queues[id].class, id);
+        // Known in advance, since activations compare with it (`update_next`).
         self.update_next(None, false);
         Some(id)
     }
@@ -264,6 +284,7 @@ impl Bfq {
         // The kernel's callers hold a reference of the process or of a request; hold one here, too.
         self.queues[id].refs += 1;
         self.deactivate(id, expiration);
+        // With requests in flight it still counts: `completed` ends that.
         if self.queues[id].dispatched == 0 {
             self.uncount_weight(id);
         }
@@ -297,6 +318,7 @@ impl Bfq {
     }
 
     pub(super) fn busy_queues(&self) -> u32 {
+        // `bfq_tot_busy_queues`; around the end of the numbers, as single counts may lie below zero (`leave_busy`).
         self.busy.iter().fold(0, |sum: u32, count| sum.wrapping_add(*count))
     }
 
@@ -306,6 +328,7 @@ impl Bfq {
         if queue.counted_weight.is_some() {
             return;
         }
+        // Noted with the queue: its weight may change while it is counted.
         let weight = queue.entity.weight;
         queue.counted_weight = Some(weight);
         queue.refs += 1;

@@ -6,9 +6,11 @@ use super::Bfq;
 use crate::queue_id::QueueId;
 
 /// Most time between the completion of the waker and the request of the woken.
+// `bfq_check_waker` has the number: what comes later is not caused by that completion.
 const SOON_NS: u64 = 4_000_000;
 
 /// Detections that make a waker.
+// Fewer happen by chance: any queue may be the one that completed last.
 const DETECTIONS: u32 = 3;
 
 impl Bfq {
@@ -16,9 +18,11 @@ impl Bfq {
     pub(super) fn check_waker(&mut self, id: QueueId) {
         let Some(last) = self.last_completed.filter(|last| *last != id) else { return };
         let queue = &mut self.queues[id];
+        // A process that goes on at once waits for its own requests and not for another process.
         if queue.flags.short_think_time || self.now_ns - self.last_completion_ns >= SOON_NS {
             return;
         }
+        // About a second by default: three detections far apart are chance.
         let span_ns = 128 * self.tunables.slice_idle_ns;
         let wakers = &mut queue.wakers;
         if wakers.candidate != Some(last) || self.now_ns > wakers.detection_start_ns + span_ns {
@@ -36,6 +40,7 @@ impl Bfq {
 
     /// Makes `waker` the waker of a queue, and lists the queue first among those it wakes.
     pub(super) fn set_waker(&mut self, id: QueueId, waker: Option<QueueId>) {
+        // The list of the waker before, which is found through the field that changes now.
         self.leave_woken_list(id);
         self.queues[id].wakers.waker = waker;
         if let Some(waker) = waker {
@@ -56,6 +61,7 @@ impl Bfq {
     /// A queue ends: it wakes no other and is woken by none.
     pub(super) fn end_waking(&mut self, id: QueueId) {
         self.leave_woken_list(id);
+        // Numbers of queues are used again: none may be left that names this one.
         while let Some(woken) = self.queues[id].wakers.woken.pop() {
             let wakers = &mut self.queues[woken].wakers;
             wakers.waker = None;

@@ -16,15 +16,19 @@ use crate::queue_id::QueueId;
 pub(super) const INTERACTIVE: u32 = 30;
 
 /// Factor of a soft real-time queue (`BFQ_SOFTRT_WEIGHT_FACTOR`).
+// A hundred times more: a program that starts must not make a player stutter.
 const SOFT_REAL_TIME: u32 = INTERACTIVE * 100;
 
 /// Sectors a second of a soft real-time process (`bfq_wr_max_softrt_rate`).
+// 3.6 MB/s: what the playback or the recording of compressed video takes.
 const SOFT_REAL_TIME_RATE: u64 = 7000;
 
 /// Sectors after which an interactive queue is no longer raised (`max_service_from_wr`).
+// A large program reads some 110000 while it starts. Whoever takes more copies a file.
 const MAX_SERVICE: i64 = 120_000;
 
 /// The weight of a process that asked for none.
+// `40` in `bfq_bfqq_handle_idle_busy_switch`: whoever has chosen a weight gets that and no raised one.
 const DEFAULT_WEIGHT: u32 = 40;
 
 /// What becomes of a queue that becomes busy.
@@ -57,7 +61,9 @@ impl Bfq {
         } else {
             (super::peak_rate::REFERENCE[1], self.clock.from_milliseconds(2500))
         };
+        // The reference device took that long to start a large program; this one as much longer as it is slower.
         let duration = u64::from(reference) * jiffies / u64::from(self.rate.peak);
+        // Bounds of `bfq_wr_duration`: 23 s were seen on the slowest disk, and less than 3 s are too short anywhere.
         let [shortest, longest] = [3000, 25_000].map(|ms| self.clock.from_milliseconds(ms));
         duration.clamp(shortest, longest)
     }
@@ -68,6 +74,7 @@ impl Bfq {
         let raising = &mut self.queues[id].raising;
         raising.factor = INTERACTIVE;
         raising.max_time = max_time;
+        // The time in soft real time counts, too: the period is not begun again.
         raising.last_start_or_end = raising.interactive_start;
     }
 
@@ -82,9 +89,11 @@ impl Bfq {
         let (jiffies, two_seconds) = (self.jiffies, self.two_seconds());
         let queue = &self.queues[id];
         let idle_long = queue.dispatched == 0 && queue.budget_timeout + two_seconds < jiffies;
+        // Three idle times: somewhat later than the idling would have lasted still counts as its own wait.
         let in_time = self.now_ns <= queue.think_time.last_end_ns + 3 * self.tunables.slice_idle_ns;
         let has_default_weight = queue.entity.new_weight == DEFAULT_WEIGHT;
         let in_burst = queue.flags.in_large_burst;
+        // Requests in flight would mean that it did not wait for its last batch, as such processes do.
         let soft_real_time = !queue.is_totally_seeky()
             && !in_burst
             && queue.raising.soft_real_time_next < jiffies
@@ -94,14 +103,17 @@ impl Bfq {
         let deserves = self.tunables.low_latency
             && (queue.raising.factor > 1
                 || (queue.is_sync && is_owned && (interactive || soft_real_time)));
+        // After the judgements: it resets the service.
         let wants_to_preempt = self.budget_of_activation(id, in_time, requests);
         let ten_seconds = self.clock.from_milliseconds(10_000);
         let queue = &mut self.queues[id];
+        // Ten seconds idle: the burst that it was part of is over.
         if !queue.flags.just_created && idle_long && queue.budget_timeout + ten_seconds < jiffies {
             queue.flags.in_large_burst = false;
             self.leave_burst_list(id);
         }
         self.queues[id].flags.just_created = false;
+        // Not after a split, which gave the queue the raising that was saved.
         if self.tunables.low_latency && self.queues[id].split + two_seconds < jiffies {
             let judged = Judged { interactive, in_burst, soft_real_time, deserves };
             self.raise_on_arrival(id, old_factor, judged);
@@ -120,6 +132,7 @@ impl Bfq {
             if ((wants_to_preempt && self.queues[id].raising.factor >= factor)
                 || self.is_of_higher_class_or_weight(id, served)
                 || !self.is_better_to_idle(served))
+                // Preempted for the same queue, a turn would end for nothing.
                 && self.next_in_service != self.in_service_entity
             {
                 self.expire(served, false, Expiration::Preempted, requests);
@@ -158,6 +171,7 @@ impl Bfq {
                 raising.factor = 1;
             } else if judged.soft_real_time {
                 if raising.max_time != soft_time {
+                    // Where the interactive period goes on when soft real time ends.
                     raising.interactive_start = raising.last_start_or_end;
                     raising.max_time = soft_time;
                     raising.factor = SOFT_REAL_TIME;
@@ -185,9 +199,11 @@ impl Bfq {
     fn end_raising(&mut self, id: QueueId) {
         let was_soft = self.is_soft_real_time(id);
         let queue = &mut self.queues[id];
+        // An interactive start says nothing of a rate, so soft real time may be judged from now on.
         if !was_soft {
             queue.raising.soft_real_time_next = self.jiffies;
         }
+        // Before the factor changes: the count is of busy queues whose factor is above 1.
         if queue.flags.busy {
             self.raised_busy -= 1;
         }
@@ -234,6 +250,7 @@ impl Bfq {
                 }
             }
             let raising = &self.queues[id].raising;
+            // Looked at anew: soft real time may just have become interactive.
             if raising.factor > 1 && !self.is_soft_real_time(id) && raising.service > MAX_SERVICE {
                 self.end_raising(id);
             }
@@ -267,6 +284,8 @@ impl Bfq {
     /// Factor of the time of a turn (`bfq_set_budget_timeout`).
     pub(super) fn turn_factor(&self, id: QueueId) -> u64 {
         let entity = &self.queues[id].entity;
+        // Raised 30 times, a queue gets 30 times as long: its program is to start at once. Soft real time has
+        // little to do, and would hold others up for minutes.
         if self.is_soft_real_time(id) { 1 } else { u64::from(entity.weight / entity.own_weight) }
     }
 
@@ -275,7 +294,8 @@ impl Bfq {
         let hz = u64::from(self.clock.hz);
         let queue = &self.queues[id];
         let at_rate = queue.last_busy + hz * queue.service_since_busy as u64 / SOFT_REAL_TIME_RATE;
-        // `nsecs_to_jiffies` rounds down.
+        // At least the idle time and four jiffies: a greedy process comes back sooner. `nsecs_to_jiffies` rounds
+        // down.
         let idle = self.jiffies + self.tunables.slice_idle_ns * hz / 1_000_000_000 + 4;
         let next = queue.raising.soft_real_time_next.max(at_rate).max(idle);
         self.queues[id].raising.soft_real_time_next = next;

@@ -2,58 +2,16 @@
 
 use super::queue::Flag;
 use super::{Cfq, Version, is_sync};
+use crate::best_next::neighbours;
 use crate::queue_id::QueueId;
 use crate::{Queue, RequestId};
 
 impl<V: Version> Cfq<V> {
-    /// The request that is better served first if the head is at `head`.
+    /// The request that is better served first if the head is at `head` ([`BackSeek::choose`]).
     ///
-    /// Synchronous before asynchronous; then the nearer, where a way back counts
-    /// `back_seek_penalty` times and one longer than `back_seek_max` begins a new sweep; of
-    /// equally near ones the later.
-    pub(super) fn choose(
-        &self,
-        first: Option<RequestId>,
-        second: Option<RequestId>,
-        head: u64,
-        queue: &Queue,
-    ) -> Option<RequestId> {
-        // `cfq_choose_req` takes the other of two requests if one is missing, so a queue with one
-        // request has it as its next whatever the head.
-        let (Some(one), Some(two)) = (first, second) else { return first.or(second) };
-        if one == two {
-            return first;
-        }
-        let (a, b) = (&queue.requests[one], &queue.requests[two]);
-        // Requests of one queue are of one kind here, but `cfq_choose_req` tests this first.
-        if is_sync(&a.bio) != is_sync(&b.bio) {
-            return if is_sync(&a.bio) { first } else { second };
-        }
-        let (a, b) = (a.sector(), b.sector());
-        let first_is_better = match (self.distance(head, a), self.distance(head, b)) {
-            // Equal costs happen with a penalty: 100 back and 200 forward. The kernel prefers the
-            // higher sector, which goes with the sweep.
-            (Some(near), Some(other)) if near == other => a >= b,
-            (Some(near), Some(other)) => near < other,
-            // Both lie behind by more than `back_seek_max`: the lower one begins the new sweep, and
-            // the rest follows without another seek back.
-            (None, None) => a <= b,
-            (near, _) => near.is_some(),
-        };
-        if first_is_better { first } else { second }
-    }
-
-    /// Cost of the way from the head to a sector, or nothing if it would be a new sweep.
-    fn distance(&self, head: u64, sector: u64) -> Option<u64> {
-        if sector >= head {
-            Some(sector - head)
-        } else if sector + self.tunables.back_seek_max_sectors >= head {
-            // `back_max` is compared with the start of the request, as `cfq_choose_req` does it,
-            // not with its end.
-            Some((head - sector).saturating_mul(self.tunables.back_seek_penalty))
-        } else {
-            None
-        }
+    /// [`BackSeek::choose`]: crate::best_next::BackSeek::choose
+    fn choose(&self, pair: [Option<RequestId>; 2], head: u64, queue: &Queue) -> Option<RequestId> {
+        self.tunables.back_seek.choose(pair, head, &queue.requests, is_sync)
     }
 
     /// The better neighbour of a waiting request; the first of the queue follows the last.
@@ -64,12 +22,7 @@ impl<V: Version> Cfq<V> {
         head: u64,
         queue: &Queue,
     ) -> Option<RequestId> {
-        let waiting = &self.queues[id].waiting;
-        // `cfq_find_next_rq` wraps to the first request, but only if that is not the request
-        // itself.
-        let wrapped = || waiting.first().filter(|first| *first != request);
-        let next = waiting.next(request).or_else(wrapped);
-        self.choose(next, waiting.previous(request), head, queue)
+        self.choose(neighbours(&self.queues[id].waiting, request), head, queue)
     }
 
     /// A request starts to wait in its queue, or waits under another sector from now on.
@@ -90,7 +43,7 @@ impl<V: Version> Cfq<V> {
             self.become_busy(now, id, queue);
         }
         let before = self.queues[id].next;
-        let next = self.choose(before, Some(request), self.head, queue);
+        let next = self.choose([before, Some(request)], self.head, queue);
         self.queues[id].next = next;
         // `cfq_add_rq_rb` moves the queue in the position tree only when its best request changed.
         if before != next {

@@ -1,6 +1,7 @@
 //! Tunables, with the names and units of `/sys/block/*/queue/iosched`.
 
 use crate::Clock;
+use crate::best_next::BackSeek;
 use settings::{Kind, Parameter, Settings};
 
 // A choice of this model: sysfs takes 32 bits without a sign, but times that long overflow the sums
@@ -94,8 +95,7 @@ pub(super) struct Tunables {
     pub quantum: u32,
     /// Age at which a request goes first: asynchronous, synchronous.
     pub fifo_expire: [u64; 2],
-    pub back_seek_max_sectors: u64,
-    pub back_seek_penalty: u64,
+    pub back_seek: BackSeek,
     /// Slice at priority 4: asynchronous, synchronous.
     pub slice: [i64; 2],
     pub slice_async_requests: u32,
@@ -122,9 +122,7 @@ impl Tunables {
                 positive("fifo_expire_async", hz / 4),
                 positive("fifo_expire_sync", hz / 8),
             ],
-            // Stored in KiB and doubled where it is used (`back_max = cfqd->cfq_back_max * 2`).
-            back_seek_max_sectors: u64::from(settings.integer("back_seek_max")) * 2,
-            back_seek_penalty: u64::from(at_least_one("back_seek_penalty")),
+            back_seek: BackSeek::new(settings),
             slice: [
                 positive("slice_async", hz / 25).cast_signed(),
                 positive("slice_sync", hz / 10).cast_signed(),

@@ -8,9 +8,11 @@
 //! shorter. A median is not moved by the few writes that meet cleaning, and the estimate needs one number.
 
 /// Writes after which the median is trusted.
+// By sixteen steps of a sixteenth the estimate may have moved to 0.36 or 2.6 times the first write.
 const LEARNED_AFTER: u32 = 16;
 
 /// Slow writes in a row that are no chance.
+// One is slow for its own reasons, as a retry. More would let the queue of the device fill first.
 const SLOW_IN_A_ROW: u32 = 2;
 
 /// A step of the median is this part of it.
@@ -40,11 +42,13 @@ impl Cleaning {
         if self.factor == 0 {
             return;
         }
+        // Against the median of before: a slow write must not raise the measure for itself.
         let is_slow = took_ns >= self.median_ns.saturating_mul(u64::from(self.factor));
         let step_ns = self.median_ns / STEP_PART;
         if self.writes == 0 {
             self.median_ns = took_ns;
         } else if took_ns > self.median_ns {
+            // At least 1, or a median below sixteen could never grow.
             self.median_ns += step_ns.max(1);
         } else if took_ns < self.median_ns {
             self.median_ns -= step_ns;
@@ -60,6 +64,7 @@ impl Cleaning {
             return;
         }
         self.slow = self.slow.saturating_add(1);
+        // A rest as long as the hold bounds what cleaning costs: at most half of the time (`docs/sfq2.md`).
         if self.slow >= SLOW_IN_A_ROW && now_ns >= self.rest_ns {
             self.until_ns = now_ns + self.hold_ns;
             self.rest_ns = self.until_ns + self.hold_ns;

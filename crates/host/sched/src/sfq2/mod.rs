@@ -14,7 +14,7 @@
 //!    its class. Threads of a process share its queue. Every request also stands in the order of its expiry.
 //! 2. *Credit.* A visit to a queue goes on while the queue has requests and its credit is above 0. A request costs
 //!    [`FIXED_COST`] and its sectors, at most [`SECTORS_MAX`]. A queue gets `visit_cost` times its weight when it enters
-//!    a ring with no credit of its own, and when a visit ends that used the credit up. The weight is 8 less the level.
+//!    a ring, in place of what it had, and when a visit ends that used the credit up. The weight is 8 less the level.
 //! 3. *Rings.* Each class has a list of queues that are new and one of those that are old. A queue that stands in neither
 //!    enters the new list at its end with its next request. Visits to new and old queues alternate while both lists have
 //!    any. A queue that is visited goes to the end of the old list, and leaves it if it has no requests when its next
@@ -44,14 +44,16 @@
 //! The rest is this project's own.
 
 mod cleaning;
+mod expiry;
 mod queues;
+mod tags;
 #[cfg(test)]
 mod tests;
 
 use crate::{Bio, Class, Direction, MergeSide, Queue, RequestId, Scheduler, SchedulerEntry};
 use cleaning::Cleaning;
 use queues::Queues;
-use settings::{Kind, Parameter, Settings};
+use settings::{Parameter, Settings};
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
@@ -70,7 +72,8 @@ const fn number(
     default: &'static str,
     summary: &'static str,
 ) -> Parameter {
-    Parameter { name, kind: Kind::Integer { min, max: 1_000_000 }, default, summary }
+    // A million, as in the module (`SFQ2_NUMBER`): times in ms become ns without an overflow.
+    Parameter::integer(name, (min, 1_000_000), default, summary)
 }
 
 pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
@@ -93,14 +96,6 @@ pub(crate) const ENTRY: SchedulerEntry = SchedulerEntry {
     build: &|settings, _| Box::new(Sfq2::new(settings)),
 };
 
-/// Why nothing is sent although something may be queued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
-    /// All that is queued waits for its class or for a quieter device.
-    Yes,
-    No,
-}
-
 pub(super) struct Sfq2 {
     queues: Queues,
     cleaning: Cleaning,
@@ -119,7 +114,9 @@ pub(super) struct Sfq2 {
     quiet_ns: u64,
     /// When each request in flight was sent, by its number.
     sent_ns: Vec<u64>,
-    held: Held,
+    /// The last call for work sent nothing: all that is queued waits for its class or a quieter device.
+    is_held: bool,
+    /// Time of the last call: `timer_ns` is told none.
     last_ns: u64,
 }
 
@@ -153,7 +150,7 @@ impl Sfq2 {
             async_in_flight: 0,
             quiet_ns: 0,
             sent_ns: Vec::new(),
-            held: Held::No,
+            is_held: false,
             last_ns: 0,
         }
     }
@@ -162,6 +159,7 @@ impl Sfq2 {
     fn processes_wait(&self, now_ns: u64) -> bool {
         self.waited_for > 0
             || self.queues.sync_len(0) + self.queues.sync_len(1) > 0
+            // A process that thinks for less than `grace` sends its next request in this time.
             || now_ns < self.quiet_ns
     }
 
@@ -175,6 +173,7 @@ impl Sfq2 {
 
     /// True if the class has a request that may be sent now.
     fn may_serve(&self, class: usize, now_ns: u64) -> bool {
+        // Without the bound of `class_visits`, one busy process would stop the idle class for ever.
         if class == IDLE && !self.is_due(IDLE) && self.processes_wait(now_ns) {
             return false;
         }
@@ -188,12 +187,15 @@ impl Sfq2 {
 
     /// The class to visit, and whether its asynchronous requests may be sent; none if all that is queued is held.
     fn select_class(&mut self, now_ns: u64) -> Option<(usize, bool)> {
+        // Whoever was passed over too often goes first. The highest class never is.
         let due = (1..3).find(|class| self.is_due(*class) && self.may_serve(*class, now_ns));
         let class = due.or_else(|| (0..3).find(|class| self.may_serve(*class, now_ns)))?;
+        // Before the count is reset: a class that is due may send what is asynchronous.
         let sends_async = self.sends_async(class, now_ns);
         self.passed_over[class] = 0;
         self.queues.count_held(class);
         for lower in class + 1..3 {
+            // Only with requests: a class that comes must not find turns saved up.
             self.passed_over[lower] += u32::from(self.queues.len_of(lower) > 0);
         }
         Some((class, sends_async))
@@ -201,6 +203,7 @@ impl Sfq2 {
 
     /// The request that goes first because of its expiry.
     fn expired(&self, now_ns: u64, queue: &Queue) -> Option<RequestId> {
+        // A bound on expiry: with a backlog older than the limit, all would go by age, and deep queues would win.
         if self.since_expired < self.expired_interval {
             return None;
         }
@@ -210,6 +213,7 @@ impl Sfq2 {
 
     /// The next request, and whether its queue is charged for it.
     fn next(&mut self, now_ns: u64, queue: &Queue) -> Option<(RequestId, bool)> {
+        // Within a visit too, which goes on with the next call.
         if let Some(id) = self.expired(now_ns, queue) {
             self.since_expired = 0;
             return Some((id, false));
@@ -220,6 +224,7 @@ impl Sfq2 {
             let (class, sends_async) = self.select_class(now_ns)?;
             Some(self.queues.visit(class, sends_async))
         });
+        // Held calls do not count: the share of expiry is one of requests sent.
         self.since_expired = self.since_expired.saturating_add(u32::from(next.is_some()));
         next.map(|id| (id, true))
     }
@@ -232,6 +237,7 @@ impl Sfq2 {
         }
         self.sent_ns[id.index()] = now_ns;
         self.waited_for += u32::from(is_waited_for(&bio));
+        // Those sent for their expiry count as well, so the limit may be exceeded by them but never by turns.
         self.async_in_flight += u32::from(!bio.sync);
         queue.dispatch_tail(id);
     }
@@ -250,23 +256,26 @@ fn cost(sectors: u32) -> i64 {
 impl Scheduler for Sfq2 {
     fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
         self.last_ns = now_ns;
-        self.held = Held::No;
+        // What has come may be sent at once, so no wait is under way until the next call for work.
+        self.is_held = false;
         self.queues.insert(now_ns, id, queue);
     }
 
     fn dispatch(&mut self, now_ns: u64, force: bool, queue: &mut Queue) -> u32 {
         self.last_ns = now_ns;
         let mut moved = 0;
-        self.held = Held::No;
+        self.is_held = false;
         while self.queues.len() > 0 {
             let next = self.next(now_ns, queue);
+            // A change of the scheduler drains all, held or not.
             let forced = || Some((self.queues.first_to_expire(queue).filter(|_| force)?, false));
             let Some((id, is_charged)) = next.or_else(forced) else {
-                self.held = Held::Yes;
+                self.is_held = true;
                 break;
             };
             self.send(now_ns, id, is_charged, queue);
             moved += 1;
+            // One request a call, as `dispatch_request` of blk-mq returns one.
             if !force {
                 break;
             }
@@ -283,6 +292,7 @@ impl Scheduler for Sfq2 {
     }
 
     fn allows_merge(&self, bio: &Bio, id: RequestId, queue: &Queue) -> bool {
+        // Asynchronous requests are held back, and whoever waits for the bio would be held with them.
         !bio.sync || queue.requests[id].bio.sync
     }
 
@@ -299,6 +309,7 @@ impl Scheduler for Sfq2 {
         self.last_ns = now_ns;
         let bio = queue.requests[id].bio;
         self.queues.release(id);
+        // Synchronous writes tell of cleaning as well. Reads are served beside it by other chips.
         if bio.direction == Direction::Write {
             self.cleaning.learn(now_ns, now_ns - self.sent_ns[id.index()]);
         }
@@ -317,7 +328,7 @@ impl Scheduler for Sfq2 {
         // A completion asks for work anyway, so a timer is needed only for what ends with time alone.
         let ends = [self.quiet_ns, self.cleaning.hold_end_ns()];
         let next_ns = ends.into_iter().filter(|end_ns| *end_ns > self.last_ns).min();
-        next_ns.filter(|_| self.held == Held::Yes)
+        next_ns.filter(|_| self.is_held)
     }
 
     fn timer(&mut self, now_ns: u64, queue: &mut Queue) {
@@ -326,7 +337,7 @@ impl Scheduler for Sfq2 {
     }
 
     fn is_idling(&self) -> bool {
-        self.held == Held::Yes && self.queues.len() > 0
+        self.is_held && self.queues.len() > 0
     }
 
     fn state_bytes(&self) -> usize {

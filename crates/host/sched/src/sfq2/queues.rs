@@ -1,6 +1,13 @@
-//! The queues of SFQ2: processes in the rings of their classes, asynchronous FIFOs, and the order of expiry.
+//! The queues of SFQ2: processes in the rings of their classes, and asynchronous FIFOs.
 
-use super::{ASYNC_LEVEL, MILLISECOND_NS, cost, rank};
+mod audit;
+
+#[cfg(test)]
+pub(super) use audit::BREAKS;
+
+use super::expiry::Expiry;
+use super::tags::Tags;
+use super::{ASYNC_LEVEL, cost, rank};
 use crate::{Bio, Links, List, Queue, RequestId};
 use rustc_hash::FxHashMap;
 use settings::Settings;
@@ -10,6 +17,7 @@ use std::collections::VecDeque;
 type Place = u32;
 
 /// Home of asynchronous requests of the first class; those of the others follow.
+// At the end of the numbers, which no table of processes reaches.
 const ASYNC: Place = u32::MAX - 3;
 
 /// The requests of one process in one class.
@@ -21,8 +29,10 @@ struct Process {
     /// Level of the request inserted last, which the weight follows from.
     level: u8,
     /// It stands in the new or the old list of its class.
+    // Also while it is empty, until its next turn: so a process of one request at a time is new once a round.
     is_in_ring: bool,
     /// Requests that are queued or in flight.
+    // The queue lives as long, so that its share of tags counts until the last is complete.
     held: u32,
 }
 
@@ -49,28 +59,24 @@ pub(super) struct Queues {
     rings: [Ring; 3],
     visited: Option<Place>,
     links: Links,
-    expiry: [List; 2],
-    expiry_links: Links,
+    expiry: Expiry,
     /// Where each request is or was until it was sent, by its number.
+    // Not found by the bio: a process may change its class while a request is in flight.
     homes: Vec<Place>,
     len: usize,
-    /// Processes that hold a request, and asynchronous requests held.
-    holders: u32,
-    async_held: u32,
+    tags: Tags,
     visit_cost: i64,
     sync_visits: u32,
-    expire_ns: [u64; 2],
 }
 
 fn credit_of(visit_cost: i64, level: u8) -> i64 {
+    // A level above 7 is none; it counts as the lowest, so no weight is 0.
     visit_cost * i64::from(8 - level.min(7))
 }
 
 impl Queues {
     pub(super) fn new(settings: &Settings) -> Self {
         let count = |name: &str| settings.integer(name);
-        let time_ns = |name: &str| u64::from(count(name)) * MILLISECOND_NS;
-        let visit_cost = i64::from(count("visit_cost"));
         Self {
             processes: Vec::new(),
             free: Vec::new(),
@@ -79,15 +85,12 @@ impl Queues {
             rings: std::array::from_fn(|_| Ring { async_credit: 1, ..Ring::default() }),
             visited: None,
             links: Links::default(),
-            expiry: [List::default(); 2],
-            expiry_links: Links::default(),
+            expiry: Expiry::new(settings),
             homes: Vec::new(),
             len: 0,
-            holders: 0,
-            async_held: 0,
-            visit_cost,
+            tags: Tags::default(),
+            visit_cost: i64::from(count("visit_cost")),
             sync_visits: count("sync_visits"),
-            expire_ns: [time_ns("read_expire"), time_ns("write_expire")],
         }
     }
 
@@ -113,6 +116,7 @@ impl Queues {
 
     /// Counts a visit to `class` for the turns of higher classes that have only asynchronous requests, which are held.
     pub(super) fn count_held(&mut self, class: usize) {
+        // Only those without processes: in others a visit of their own class counts (`visit`).
         for ring in &mut self.rings[..class] {
             let has_held = ring.sync_len == 0 && !ring.fifo.is_empty();
             ring.since_async = ring.since_async.saturating_add(u32::from(has_held));
@@ -126,7 +130,7 @@ impl Queues {
 
     /// Requests that are queued or in flight.
     pub(super) fn holding(&self) -> u32 {
-        self.processes.iter().map(|process| process.held).sum::<u32>() + self.async_held
+        self.processes.iter().map(|process| process.held).sum::<u32>() + self.tags.asynchronous()
     }
 
     fn credit_of(&self, level: u8) -> i64 {
@@ -135,8 +139,7 @@ impl Queues {
 
     pub(super) fn insert(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
         let bio = queue.requests[id].bio;
-        queue.requests[id].deadline = now_ns + self.expire_ns[bio.direction as usize];
-        self.expiry[bio.direction as usize].push_back(&mut self.expiry_links, id);
+        self.expiry.insert(now_ns, id, queue);
         self.len += 1;
         if self.homes.len() <= id.index() {
             self.homes.resize(id.index() + 1, ASYNC);
@@ -145,21 +148,22 @@ impl Queues {
         if !bio.sync {
             self.homes[id.index()] = ASYNC + class as Place;
             self.rings[class].fifo.push_back(&mut self.links, id);
-            self.async_held += 1;
+            self.tags.hold_asynchronous();
             return;
         }
         let place = self.process_of(class, bio.pid);
         self.homes[id.index()] = place;
         let credit = self.credit_of(bio.level);
         let process = &mut self.processes[place as usize];
+        // The latest request decides, so that `ionice` acts on a queue that is never empty.
         process.level = bio.level;
         process.fifo.push_back(&mut self.links, id);
-        self.holders += u32::from(process.held == 0);
-        process.held += 1;
+        self.tags.hold(&mut process.held);
         let ring = &mut self.rings[class];
         ring.sync_len += 1;
         if !process.is_in_ring {
             process.is_in_ring = true;
+            // No rest of before: a debt of an idle queue is forgiven, and credit cannot be saved up.
             process.credit = credit;
             ring.new.push_back(place);
         }
@@ -194,6 +198,8 @@ impl Queues {
     /// The next request of the visit under way; none if it is over.
     pub(super) fn next_of_visit(&self) -> Option<RequestId> {
         let process = &self.processes[self.visited? as usize];
+        // Above 0 and not the cost of the request: a visit may overdraw, which the next turns pay. So every
+        // request is served some time, whatever it costs.
         process.fifo.front().filter(|_| process.credit > 0)
     }
 
@@ -202,6 +208,7 @@ impl Queues {
         if let Some(place) = self.visited.take() {
             let credit = self.credit_of(self.processes[place as usize].level);
             let process = &mut self.processes[place as usize];
+            // Here and not at the next visit: one that ends for want of requests keeps its rest and gets no more.
             if process.credit <= 0 {
                 process.credit += credit;
             }
@@ -220,6 +227,7 @@ impl Queues {
                 return id;
             }
             if ring.since_async >= self.sync_visits {
+                // Also if the turn passes for credit: the next comes after as many visits.
                 ring.since_async = 0;
                 if ring.async_credit > 0 {
                     return id;
@@ -238,10 +246,13 @@ impl Queues {
         debug_assert!(self.rings[class].sync_len > 0, "a process of the class has requests");
         loop {
             let ring = &mut self.rings[class];
+            // In turn, and not new ones first as in RFC 8290: a stream of new processes would starve old ones.
             let takes_new = !ring.new.is_empty() && (ring.old.is_empty() || !ring.served_new);
             let list = if takes_new { &mut ring.new } else { &mut ring.old };
             let place = list.pop_front().expect("whoever has requests stands in a list");
             let process = &mut self.processes[place as usize];
+            // Only an old one leaves: a new one that ran empty goes through the old list, or it could come back as
+            // new at once (RFC 8290, 4.2).
             if process.fifo.is_empty() && !takes_new {
                 process.is_in_ring = false;
                 self.free_if_gone(place);
@@ -255,6 +266,7 @@ impl Queues {
             if process.credit > 0 {
                 return place;
             }
+            // Instead of a visit. Each round adds at least 1, so the loop ends.
             let level = process.level;
             let credit = self.credit_of(level);
             self.processes[place as usize].credit += credit;
@@ -263,8 +275,7 @@ impl Queues {
 
     /// The queued request that expires first; of two alike the read.
     pub(super) fn first_to_expire(&self, queue: &Queue) -> Option<RequestId> {
-        let fronts = self.expiry.iter().filter_map(List::front);
-        fronts.min_by_key(|id| queue.requests[*id].deadline)
+        self.expiry.first(queue)
     }
 
     /// Takes a request to send it, and charges its queue if it is sent in its turn.
@@ -281,7 +292,7 @@ impl Queues {
 
     fn unlink(&mut self, id: RequestId, bio: &Bio) {
         let class = rank(bio.class);
-        self.expiry[bio.direction as usize].remove(&mut self.expiry_links, id);
+        self.expiry.remove(id, bio.direction);
         self.len -= 1;
         let ring = &mut self.rings[class];
         if !bio.sync {
@@ -297,6 +308,7 @@ impl Queues {
 
     /// Nobody of the class waits, so nobody is new or old.
     fn empty_ring(&mut self, class: usize) {
+        // Without this, who comes to an idle class would be old or new by what was there long ago.
         let ring = &mut self.rings[class];
         ring.served_new = false;
         for place in std::mem::take(&mut ring.new).into_iter().chain(std::mem::take(&mut ring.old))
@@ -310,23 +322,18 @@ impl Queues {
     /// `absorbed` has become part of `survivor`, which inherits what is earlier.
     pub(super) fn absorb(&mut self, survivor: RequestId, absorbed: RequestId, queue: &mut Queue) {
         let bio = queue.requests[absorbed].bio;
-        let earlier = queue.requests[absorbed].deadline;
-        if earlier < queue.requests[survivor].deadline {
-            queue.requests[survivor].deadline = earlier;
-            let expiry = &mut self.expiry[bio.direction as usize];
-            expiry.remove(&mut self.expiry_links, survivor);
-            expiry.insert_before(&mut self.expiry_links, absorbed, survivor);
-            let home = self.homes[absorbed.index()];
-            if home == self.homes[survivor.index()] {
-                let fifo = if bio.sync {
-                    &mut self.processes[home as usize].fifo
-                } else {
-                    &mut self.rings[rank(bio.class)].fifo
-                };
-                fifo.remove(&mut self.links, survivor);
-                fifo.insert_before(&mut self.links, absorbed, survivor);
-            }
+        let home = self.homes[absorbed.index()];
+        // The earlier place too, but only in one queue: in another it would overtake requests that are older.
+        if self.expiry.inherit(survivor, absorbed, queue) && home == self.homes[survivor.index()] {
+            let fifo = if bio.sync {
+                &mut self.processes[home as usize].fifo
+            } else {
+                &mut self.rings[rank(bio.class)].fifo
+            };
+            fifo.remove(&mut self.links, survivor);
+            fifo.insert_before(&mut self.links, absorbed, survivor);
         }
+        // In this order: a queue that holds nothing is freed, and must be empty then.
         self.unlink(absorbed, &bio);
         self.release(absorbed);
     }
@@ -335,28 +342,21 @@ impl Queues {
     pub(super) fn release(&mut self, id: RequestId) {
         let place = self.homes[id.index()];
         if place >= ASYNC {
-            self.async_held -= 1;
+            self.tags.let_go_asynchronous();
             return;
         }
-        let process = &mut self.processes[place as usize];
-        process.held -= 1;
-        if process.held == 0 {
-            self.holders -= 1;
-            self.free_if_gone(place);
-        }
+        self.tags.let_go(&mut self.processes[place as usize].held);
+        self.free_if_gone(place);
     }
 
     /// Requests of the bio's kind from which it gets no more.
     pub(super) fn tags_for(&self, bio: &Bio, tags: u32) -> u32 {
         if !bio.sync {
-            let share = if self.holders > 0 { tags / 4 } else { tags - tags / 4 };
-            return share.max(1);
+            return self.tags.limit_of_asynchronous(tags);
         }
         let place = self.by_key.get(&(rank(bio.class), bio.pid));
         let held = place.map_or(0, |place| self.processes[*place as usize].held);
-        let share = (tags / (self.holders + 1)).max(1);
-        // One is what it holds already: it waits for a completion of its own.
-        if held >= share { 1 } else { tags }
+        self.tags.limit_of_process(held, tags)
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
@@ -366,49 +366,6 @@ impl Queues {
                 * size_of::<Place>()
             + self.by_key.capacity() * size_of::<((usize, u32), Place)>()
             + self.links.bytes()
-            + self.expiry_links.bytes()
-    }
-
-    /// Checks that the same requests stand in the order of expiry and in the queues, and who stands in the rings.
-    pub(super) fn audit(&self, queue: &Queue) {
-        for fifo in &self.expiry {
-            fifo.audit(&self.expiry_links);
-            let deadlines = fifo.iter(&self.expiry_links).map(|id| queue.requests[id].deadline);
-            assert!(deadlines.is_sorted(), "requests are in the order of their expiry");
-        }
-        assert_eq!(self.expiry.iter().map(List::len).sum::<usize>(), self.len, "all expire");
-        let mut placed = 0;
-        for (place, process) in self.processes.iter().enumerate() {
-            process.fifo.audit(&self.links);
-            placed += process.fifo.len();
-            let is_home = |id: RequestId| self.homes[id.index()] as usize == place;
-            assert!(process.fifo.iter(&self.links).all(is_home), "a request is at home");
-            assert!(process.fifo.is_empty() || process.is_in_ring, "who waits stands in a ring");
-            assert!(process.fifo.len() <= process.held as usize, "what is queued is held");
-        }
-        for (class, ring) in self.rings.iter().enumerate() {
-            ring.fifo.audit(&self.links);
-            placed += ring.fifo.len();
-            let waiting: usize = (self.processes.iter())
-                .filter(|process| process.key.0 == class)
-                .map(|process| process.fifo.len())
-                .sum();
-            assert_eq!(waiting, ring.sync_len, "requests of the processes of a class");
-            let standing = (self.processes.iter())
-                .filter(|process| process.key.0 == class && process.is_in_ring)
-                .count();
-            assert_eq!(ring.new.len() + ring.old.len(), standing, "each stands in one list");
-        }
-        assert_eq!(placed, self.len, "every request is in a queue");
-        let holders = self.processes.iter().filter(|process| process.held > 0).count();
-        assert_eq!(holders, self.holders as usize, "processes that hold requests");
-    }
-}
-
-#[cfg(test)]
-impl Queues {
-    /// Miscounts the requests, for a test of [`Queues::audit`].
-    pub(super) fn break_len(&mut self) {
-        self.len += 1;
+            + self.expiry.heap_bytes()
     }
 }

@@ -1,6 +1,6 @@
 //! Decisions of SFQ2, worked out by hand, and the accounts that its audit keeps.
 
-use super::queues::Queues;
+use super::queues::BREAKS;
 use super::{ENTRY, Sfq2, cost};
 use crate::tests::{defaults, filled, panics_with};
 use crate::{Bio, Class, Direction, Elevator, ElevatorOptions, Queue, RequestId, Scheduler, Value};
@@ -34,12 +34,22 @@ impl Rig {
         self.elevator.insert(self.now_ns, bio)
     }
 
-    /// Inserts reads of a process.
-    fn reads(&mut self, pid: u32, count: u32) {
+    /// Inserts reads of a process, which it waits for, or else writes that nobody waits for.
+    fn many(&mut self, pid: u32, class: Class, sync: bool, count: u32) {
         for _ in 0..count {
-            let bio = self.bio(pid, Class::BestEffort, true);
+            let bio = self.bio(pid, class, sync);
             self.insert(bio);
         }
+    }
+
+    /// Inserts reads of a process of best effort.
+    fn reads(&mut self, pid: u32, count: u32) {
+        self.many(pid, Class::BestEffort, true, count);
+    }
+
+    /// Inserts asynchronous writes of best effort.
+    fn writes(&mut self, count: u32) {
+        self.many(7, Class::BestEffort, false, count);
     }
 
     /// Process of the next request, which is complete at once; 0 if none is sent.
@@ -121,21 +131,15 @@ fn a_large_request_is_paid_for_with_turns() {
 fn asynchronous_requests_have_one_turn_in_four() {
     let mut rig = Rig::new(&[]);
     rig.reads(1, 20);
-    for _ in 0..10 {
-        let bio = rig.bio(7, Class::BestEffort, false);
-        rig.insert(bio);
-    }
+    rig.writes(10);
     assert_eq!(rig.order(9), [1, 1, 1, 1, 1, 1, 7, 1, 1]);
 }
 
 #[test]
 fn a_lower_class_is_passed_over_a_bounded_number_of_times() {
     let mut rig = Rig::new(&[("class_visits", 2)]);
-    for _ in 0..8 {
-        for (pid, class) in [(1, Class::RealTime), (2, Class::BestEffort), (3, Class::Idle)] {
-            let bio = rig.bio(pid, class, true);
-            rig.insert(bio);
-        }
+    for (pid, class) in [(1, Class::RealTime), (2, Class::BestEffort), (3, Class::Idle)] {
+        rig.many(pid, class, true, 8);
     }
     assert_eq!(rig.order(12), [1, 1, 1, 1, 2, 2, 3, 3, 1, 1, 1, 1]);
 }
@@ -144,8 +148,7 @@ fn a_lower_class_is_passed_over_a_bounded_number_of_times() {
 fn the_idle_class_waits_for_a_quiet_moment() {
     let mut rig = Rig::new(&[]);
     rig.reads(1, 1);
-    let bio = rig.bio(3, Class::Idle, true);
-    rig.insert(bio);
+    rig.many(3, Class::Idle, true, 1);
     assert_eq!(rig.order(2), [1, 0]);
     assert!(rig.elevator.scheduler().is_idling());
     let due_ns = rig.elevator.timer_ns().expect("a timer ends the wait");
@@ -159,10 +162,7 @@ fn the_idle_class_waits_for_a_quiet_moment() {
 #[test]
 fn one_request_in_nine_goes_first_for_its_expiry() {
     let mut rig = Rig::new(&[("class_visits", 1000)]);
-    let bio = rig.bio(3, Class::Idle, true);
-    for _ in 0..3 {
-        rig.insert(bio);
-    }
+    rig.many(3, Class::Idle, true, 3);
     rig.now_ns += 600 * MILLISECOND_NS;
     rig.reads(1, 30);
     let order = rig.order(20);
@@ -173,10 +173,7 @@ fn one_request_in_nine_goes_first_for_its_expiry() {
 #[test]
 fn asynchronous_requests_wait_for_their_turn_while_a_reader_waits() {
     let mut rig = Rig::new(&[]);
-    for _ in 0..9 {
-        let bio = rig.bio(7, Class::BestEffort, false);
-        rig.insert(bio);
-    }
+    rig.writes(9);
     rig.reads(1, 1);
     let read = rig.elevator.next(rig.now_ns).expect("the reader is served");
     assert_eq!(rig.elevator.queue().requests[read].bio.pid, 1);
@@ -191,10 +188,7 @@ fn asynchronous_requests_wait_for_their_turn_while_a_reader_waits() {
 #[test]
 fn few_asynchronous_requests_are_in_flight_beside_a_reader() {
     let mut rig = Rig::new(&[("async_depth", 2), ("sync_visits", 1)]);
-    for _ in 0..9 {
-        let bio = rig.bio(7, Class::BestEffort, false);
-        rig.insert(bio);
-    }
+    rig.writes(9);
     rig.reads(1, 10);
     let take = || {
         let id = rig.elevator.next(rig.now_ns)?;
@@ -208,10 +202,7 @@ fn few_asynchronous_requests_are_in_flight_beside_a_reader() {
 #[test]
 fn a_visit_to_a_lower_class_counts_for_held_asynchronous_requests() {
     let mut rig = Rig::new(&[]);
-    for _ in 0..3 {
-        let bio = rig.bio(7, Class::RealTime, false);
-        rig.insert(bio);
-    }
+    rig.many(7, Class::RealTime, false, 3);
     rig.reads(1, 20);
     assert_eq!(rig.order(14), [1, 1, 1, 1, 1, 1, 7, 1, 1, 1, 1, 1, 1, 7]);
 }
@@ -220,8 +211,7 @@ fn a_visit_to_a_lower_class_counts_for_held_asynchronous_requests() {
 fn writes_are_held_back_while_the_device_cleans() {
     let mut rig = Rig::new(&[]);
     let write = |rig: &mut Rig, took_ns: u64| {
-        let bio = rig.bio(7, Class::BestEffort, false);
-        rig.insert(bio);
+        rig.writes(1);
         let Some(id) = rig.elevator.next(rig.now_ns) else { return false };
         rig.now_ns += took_ns;
         rig.elevator.complete(rig.now_ns, id);
@@ -285,23 +275,23 @@ fn a_process_that_holds_its_share_of_tags_waits() {
 }
 
 /// What breaks a count.
-type Break = fn(&mut Queues, &mut Queue);
+type Break = fn(&mut Sfq2, &mut Queue);
 
 #[test]
 fn every_broken_count_is_seen() {
-    let broken: [(&str, Break); 3] = [
+    let audited = |message: &str, break_it: &dyn Fn(&mut Sfq2, &mut Queue)| {
+        let (mut sfq2, mut queue) = filled(Sfq2::new(&defaults(&ENTRY)));
+        break_it(&mut sfq2, &mut queue);
+        panics_with(message, || sfq2.audit(&queue));
+    };
+    let broken: [(&str, Break); 2] = [
         ("in the order of their expiry", |_, queue| queue.requests[RequestId(0)].deadline += 1),
-        ("all expire", |queues, _| queues.break_len()),
-        ("in flight is held", |queues, _| {
-            // A request that is complete twice.
-            queues.release(RequestId(2));
-        }),
+        ("in flight is held", |sfq2, _| sfq2.async_in_flight = 4),
     ];
     for (message, break_it) in broken {
-        let settings = defaults(&ENTRY);
-        let (mut sfq2, mut queue) = filled(Sfq2::new(&settings));
-        break_it(&mut sfq2.queues, &mut queue);
-        sfq2.async_in_flight = 3;
-        panics_with(message, || sfq2.audit(&queue));
+        audited(message, &break_it);
+    }
+    for (message, break_it) in BREAKS {
+        audited(message, &|sfq2, _| break_it(&mut sfq2.queues));
     }
 }

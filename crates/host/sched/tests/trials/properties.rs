@@ -420,38 +420,29 @@ struct Pause {
     is_told: bool,
 }
 
+/// A pause that the scheduler tells of, and that its tunables alone bound.
+const fn told(scheduler: &'static str, tunables: &'static [&'static str]) -> Pause {
+    Pause { scheduler, tunables, more_ms: 0, is_told: true }
+}
+
 /// All others keep the device busy.
 const PAUSES: &[Pause] = &[
-    Pause { scheduler: "anticipatory", tunables: &["antic_expire"], more_ms: 0, is_told: true },
+    told("anticipatory", &["antic_expire"]),
     // A queue of raised weight is idled for 20 ms, `strict_guarantees` wants 8 ms.
-    Pause {
-        scheduler: "bfq",
-        tunables: &["slice_idle", "slice_idle_us"],
-        more_ms: 20,
-        is_told: true,
-    },
-    Pause {
-        scheduler: "cfq-3.4",
-        tunables: &["slice_idle", "group_idle"],
-        more_ms: 0,
-        is_told: true,
-    },
-    Pause { scheduler: "cfq-2.6", tunables: &["slice_idle"], more_ms: 0, is_told: true },
+    Pause { more_ms: 20, ..told("bfq", &["slice_idle", "slice_idle_us"]) },
+    told("cfq-3.4", &["slice_idle", "group_idle"]),
+    told("cfq-2.6", &["slice_idle"]),
     // It waits for urgent reads first, then for regular ones.
+    told("row", &["rd_idle_data", "rd_idle_data"]),
     Pause {
-        scheduler: "row",
-        tunables: &["rd_idle_data", "rd_idle_data"],
-        more_ms: 0,
-        is_told: true,
-    },
-    Pause {
-        scheduler: "sfq-literal",
-        tunables: &["read_expire", "write_expire", "starvation_check", "starvation_check"],
-        more_ms: 0,
         is_told: false,
+        ..told(
+            "sfq-literal",
+            &["read_expire", "write_expire", "starvation_check", "starvation_check"],
+        )
     },
     // What is queued is asynchronous or of the idle class, and a process may go on.
-    Pause { scheduler: "sfq2", tunables: &["grace"], more_ms: 0, is_told: true },
+    told("sfq2", &["grace"]),
 ];
 
 fn conserves_work(entry: &'static SchedulerEntry, case: &Case) -> Verdict {

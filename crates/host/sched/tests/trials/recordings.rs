@@ -1,8 +1,8 @@
 //! Dispatch calls of BFQ and SFQ2 in running kernels: each request that they chose must be chosen here.
 //!
 //! `data/bfq-decisions` holds what the recorder of `kernel/sfq/tests` saw, `data/sfq2-decisions` what the module
-//! itself did; their READMEs say how they were made. Calls are compared up to the first one that is decided otherwise, since from there on two
-//! histories are compared that have parted. Which recordings part, and what decided it, is listed.
+//! itself did; their READMEs say how they were made. Calls are compared up to the first one that is decided
+//! otherwise: from there on two histories have parted. Which recordings part, and what decided it, is listed.
 
 use libtest_mimic::{Failed, Trial};
 use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, Value, find_scheduler};
@@ -13,7 +13,8 @@ use std::path::Path;
 const WORKLOADS: usize = 22;
 
 /// The least share of all dispatch calls of a kernel that must be alike.
-const LEAST_ALIKE: f64 = 0.95;
+// What the change log says of BFQ. 97.2 % are alike on 6.1, 99.3 % on 6.12.
+const LEAST_ALIKE: f64 = 0.97;
 
 /// Recordings that part from what is decided here, the line at which they do, and the reason.
 const PARTED: &[(&str, &str, usize, &str)] = &[
@@ -153,7 +154,8 @@ fn event(
         }
         "d" => {
             let chosen = elevator.next(now_ns);
-            let recorded = names.get(cells[2]).copied();
+            // A tag of no request is an error: taken for no request it would equal a call that chose none.
+            let recorded = if cells[2] == "-" { None } else { Some(known(names)?) };
             if chosen != recorded {
                 let show = |id: Option<sched::RequestId>| {
                     let bio = id.map(|id| elevator.queue().requests[id].bio);
