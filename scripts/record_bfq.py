@@ -3,7 +3,7 @@
 Usage: python scripts/record_bfq.py SERIES [FIRST [END]]
 
 SERIES is 6.1 or 6.12. Workloads FIRST to END, by default all 22, are drawn at random from their
-numbers, run in one machine that counts instructions, and written as one file each. The trials of
+numbers. They run in one machine that counts instructions, and become one file each. The trials of
 `sched` replay the files, so that a comparison needs no machine.
 """
 
