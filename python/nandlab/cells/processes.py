@@ -128,7 +128,9 @@ class _Workers:
                         self._sizes.learn(len(done.results), done.seconds)
                     self._answers.put(done)
             except (EOFError, OSError):
-                self._answers.put(_lost(f"ended with status {process.wait()}"))
+                status = process.wait()
+                how = f"with status {status}" if status >= 0 else f"by signal {-status}"
+                self._answers.put(_lost(f"ended {how}; if memory is short, give fewer jobs"))
             except Exception as error:
                 # Whatever it is, the caller waits for an answer.
                 said = f"{type(error).__name__}: {error}"
