@@ -3,20 +3,22 @@
 Usage: python scripts/record_bfq.py SERIES [FIRST [END]]
 
 SERIES is 6.1 or 6.12. Workloads FIRST to END, by default all 22, are drawn at random from their
-numbers, run in one machine that counts instructions, and written as one file each. The trials of
+numbers. They run in one machine that counts instructions, and become one file each. The trials of
 `sched` replay the files, so that a comparison needs no machine.
 """
 
+import argparse
 import random
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "python" / "tests"))
 
 import test_kernel_equivalence as equivalence  # noqa: E402
-from kernel_lab import SOURCE, kernel_or_skip, modules_or_skip, program_or_skip, run_script  # noqa: E402
+from kernel_lab import SERIES, SOURCE, kernel_or_skip, modules_or_skip, program_or_skip, run_script  # noqa: E402
 
 from nandlab.vm.recordings import read_trace  # noqa: E402
 
@@ -109,12 +111,21 @@ def events(trace: str, *, has_nanoseconds: bool = True) -> list[str]:
     return lines
 
 
-def main(arguments: list[str]) -> None:
+def main(
+    arguments: list[str],
+    recorder: Callable[[str, range, Path], None] = record,
+    about: str = __doc__,
+) -> None:
     """Record the workloads that the command line names."""
-    series, *bounds = arguments
-    first, end = (*map(int, bounds), *(0, WORKLOADS)[len(bounds) :])
-    with tempfile.TemporaryDirectory(prefix="nandlab-bfq-") as folder:
-        record(series, range(first, end), Path(folder))
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("series", choices=SERIES)
+    parser.add_argument("first", nargs="?", type=int, default=0)
+    parser.add_argument("end", nargs="?", type=int, default=WORKLOADS)
+    given = parser.parse_args(arguments)
+    if not 0 <= given.first < given.end <= WORKLOADS:
+        parser.error(f"FIRST is 0 or more, and below END, which is {WORKLOADS} at most")
+    with tempfile.TemporaryDirectory(prefix="nandlab-recordings-") as folder:
+        recorder(given.series, range(given.first, given.end), Path(folder))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,9 @@ each. The trials of `sched` replay the files, so that a comparison needs no mach
 """
 
 import sys
-import tempfile
 from pathlib import Path
 
-from record_bfq import ROOT, WORKLOADS, equivalence, events
+from record_bfq import ROOT, equivalence, events, main
 from record_bfq import modules_or_skip as modules_of
 
 OUT = ROOT / "crates" / "host" / "sched" / "tests" / "data" / "sfq2-decisions"
@@ -31,13 +30,5 @@ def record(series: str, numbers: range, folder: Path) -> None:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def main(arguments: list[str]) -> None:
-    """Record the workloads that the command line names."""
-    series, *bounds = arguments
-    first, end = (*map(int, bounds), *(0, WORKLOADS)[len(bounds) :])
-    with tempfile.TemporaryDirectory(prefix="nandlab-sfq2-") as folder:
-        record(series, range(first, end), Path(folder))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1:], record, __doc__)

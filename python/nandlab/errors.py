@@ -10,3 +10,7 @@ class NandlabError(ValueError):
 
 class UncertainError(NandlabError):
     """An image in which something is found, but not enough to be believed; exit status 3."""
+
+
+class MachineError(NandlabError):
+    """A worker or a cluster that is lost. The input may be right: a later call tries it again."""

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from nandlab import engine
+from nandlab.cells.bundles import bundle_of
 from nandlab.cells.choice import CellStudy
-from nandlab.cells.cluster import bundle_of
 from nandlab.cells.work import Unpacked
 from nandlab.engine_identity import engine_identity
+from nandlab.errors import NandlabError
+from nandlab.policy.loading import register
 
 ROOT = Path(__file__).parents[2]
 
@@ -200,3 +202,21 @@ def test_a_changed_module_is_read_anew(tmp_path: Path) -> None:
     assert errors[0] is None
     assert "mine.py:Mine" in str(errors[1])
     assert errors[2] is None
+
+
+def test_a_module_that_fails_is_told_and_read_anew_when_it_is_mended(tmp_path: Path) -> None:
+    """Also one that a function imports: it would be missing only in the middle of a run."""
+    layer(tmp_path)
+    least = tmp_path / "tools" / "least.py"
+    right = least.read_text(encoding="utf-8")
+    named = [f"{tmp_path / 'mine.py'}:Mine"]
+    for module in (least, tmp_path / "weights.py"):
+        before = module.read_text(encoding="utf-8")
+        module.write_text(f"PAGES = 1 // 0\n{before}", encoding="utf-8")
+        with pytest.raises(NandlabError, match="cannot be loaded: ZeroDivisionError"):
+            register(named)
+        module.write_text(before, encoding="utf-8")
+        register(named)
+    # What is not installed may be missing: the policy may have another way.
+    least.write_text(f"import not_installed_anywhere\n{right}", encoding="utf-8")
+    assert len(register(named)) == 1

@@ -14,8 +14,9 @@ from distributed import Client, LocalCluster
 from nandlab import engine
 from nandlab.cells import work
 from nandlab.cells.batches import BatchSizes
+from nandlab.cells.bundles import bundle_of
 from nandlab.cells.choice import CellStudy, OpenCluster
-from nandlab.cells.cluster import bundle_of, carry_out_missing
+from nandlab.cells.cluster import carry_out_missing
 from nandlab.cells.dask_clusters import job_script
 from nandlab.cells.place import place_of
 from nandlab.cells.store import CellFolder

@@ -1,5 +1,6 @@
 """Policies in Python side by side: a process for each cell that is carried out."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -10,9 +11,26 @@ from pathlib import Path
 import pytest
 from own_policies import EXAMPLES, copy_examples, run_study
 
-from nandlab.errors import NandlabError
+import nandlab as nl
+from nandlab.cells import processes as processes_module
+from nandlab.errors import MachineError, NandlabError
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
+
+SPACE = """
+[study]
+name = "small"
+question = "How much is copied?"
+part = "generic-mlc-2x"
+blocks = 64
+repeats = 2
+workload = { kind = "uniform", warm_up_writes = 1, measured_writes = 1 }
+[space.axes]
+ftl = ["page"]
+cleaning = ["telling.py:Telling"]
+spare_percent = [12]
+"""
+"""A space of one point, which takes all jobs."""
 
 AXES = 'ftl = ["page"]\ncleaning = ["greedy", "telling.py:Telling"]'
 
@@ -97,6 +115,56 @@ def test_a_worker_that_ends_is_told(here: Path) -> None:
         run_study(here, AXES, repeats=4, jobs=2)
 
 
+def test_a_worker_that_cannot_start_is_told_and_ends_the_others(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(here)
+    started = []
+    plain = processes_module._started
+
+    def second_fails() -> "subprocess.Popen[bytes]":
+        if started:
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        started.append(plain())
+        return started[0]
+
+    monkeypatch.setattr(processes_module, "_started", second_fails)
+    with pytest.raises(MachineError, match="cannot be started: Resource temporarily unavailable"):
+        run_study(here, AXES, repeats=4, jobs=2)
+    assert started[0].returncode == -signal.SIGKILL
+
+
+def test_an_answer_that_cannot_be_read_ends_the_run(here: Path) -> None:
+    tell(here, in_choose="[os.write(fd, b'nonsense') for fd in range(3, 12) if is_pipe(fd)]")
+    with (here / "telling.py").open("a", encoding="utf-8") as file:
+        file.write(
+            "\n\ndef is_pipe(fd):\n"
+            "    import stat\n"
+            "    try:\n"
+            "        return stat.S_ISFIFO(os.fstat(fd).st_mode)\n"
+            "    except OSError:\n"
+            "        return False\n"
+        )
+    with pytest.raises(MachineError, match="gave an answer that cannot be read: UnpicklingError"):
+        run_study(here, AXES, repeats=4, jobs=2)
+
+
+def test_a_lost_worker_makes_no_point_of_a_search_impossible(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nandlab.design_space.answer.picture", lambda *_: b"")
+    tell(here, in_choose=f"os.path.exists({str(here / 'alive')!r}) or os._exit(3)")
+    (here / "space.toml").write_text(SPACE, encoding="utf-8")
+
+    def search() -> nl.Search:
+        return nl.search(here / "space.toml", objective="waf", runs=1, jobs=2, out=here / "found")
+
+    with pytest.raises(MachineError, match="a worker process ended with status 3"):
+        search()
+    (here / "alive").touch()
+    assert len(search().rows) == 1
+
+
 def test_a_script_without_a_main_guard_may_run_a_study(here: Path) -> None:
     tell(here)
     one = run_study(here, AXES, repeats=2, jobs=1)
@@ -128,6 +196,10 @@ def test_a_signal_ends_workers_and_keeps_what_they_finished(here: Path) -> None:
     running.send_signal(signal.SIGINT)
     assert running.wait(timeout=20) == 130
     assert len(workers) == 2
+    # Both repeats of the built-in policy, and none of the one that waits.
+    kept = nl.open_run(here / "again").frame
+    assert set(kept.select("cleaning", "repeat").iter_rows()) == {("greedy", 0), ("greedy", 1)}
+    assert list((here / "again.cells").glob("*.cells")), "the next call goes on from there"
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import nandlab as nl
-from nandlab.cells import cluster
+from nandlab.cells.missing import MissingCells
 from nandlab.cells.work import Done
 from nandlab.design_space import answer
 from nandlab.design_space.points import POINTS
@@ -41,13 +41,13 @@ def test_a_cluster_changes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(answer, "picture", lambda *_: b"")
     space = write_space(tmp_path)
     carried = []
-    plain = cluster._Work._take
+    plain = MissingCells.take
 
-    def counted(self: cluster._Work, done: Done) -> None:
+    def counted(self: MissingCells, done: Done) -> None:
         carried.extend(done.numbers)
         plain(self, done)
 
-    monkeypatch.setattr(cluster._Work, "_take", counted)
+    monkeypatch.setattr(MissingCells, "take", counted)
     # The last point is found finished, with and without a cluster.
     here = nl.search(space, objective="waf,ram_bytes", runs=3, out=tmp_path / "here")
     assert not carried
@@ -76,6 +76,7 @@ def test_ctrl_c_ends_a_search_on_a_cluster(tmp_path: Path) -> None:
         until = time.monotonic() + 60
         while not list((out / POINTS).glob(".study-*")) and time.monotonic() < until:
             time.sleep(0.05)
+        assert list((out / POINTS).glob(".study-*")), "no point was begun"
         # Until the cells are under way.
         time.sleep(4)
         process.send_signal(signal.SIGINT)

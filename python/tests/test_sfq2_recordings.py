@@ -1,7 +1,8 @@
 """Recordings of sfq2: the script that made them still draws the same workloads."""
 
 import pytest
-from record_sfq2 import OUT, WORKLOADS, equivalence, events
+from record_bfq import WORKLOADS
+from record_sfq2 import OUT, equivalence, events
 
 # A bio joined a request while the second was on its way into a queue: the lock's order counts.
 TRACE = """

@@ -1,7 +1,7 @@
 """How many cells a task has: a task costs some milliseconds, and so do small cells.
 
-A batch is to last about a second, so that a task costs about a hundredth of it, and a worker that
-is lost loses no more than that. How long cells take is known from those that were carried out.
+A batch is to last about a second. So a task costs about a hundredth of it, and a worker that is
+lost loses no more than that. How long cells take is known from those that were carried out.
 """
 
 _BATCH_S = 1.0

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from nandlab.cells.place import Place
-from nandlab.errors import NandlabError
+from nandlab.errors import MachineError, NandlabError
 from nandlab.interruption import SIGNALS, leaves_work_behind
 
 _CONNECTS_WITHIN_S = 10
@@ -39,7 +39,7 @@ def connected(place: Place) -> Iterator[Any]:
         try:
             client = Client(where, timeout=_CONNECTS_WITHIN_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
-            raise NandlabError(
+            raise MachineError(
                 f"--cluster: no scheduler answers at {place.given}: {error}"
             ) from None
         stack.callback(_close, client)

@@ -4,7 +4,6 @@ The interpreter runs one thread at a time, so policies in one process take turns
 interpreter, and no copy of this process: the threads of the engine do not outlive a copy.
 """
 
-import json
 import os
 import pickle
 import queue
@@ -15,17 +14,14 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from nandlab import engine
 from nandlab.cells.batches import BatchSizes
 from nandlab.cells.choice import CellStudy
-from nandlab.cells.cluster import bundle_of
+from nandlab.cells.missing import MissingCells
 from nandlab.cells.store import CellFolder
-from nandlab.cells.work import Batch, Bundle, Done, batch_of
+from nandlab.cells.work import Batch, Bundle, Done
 from nandlab.engine import Progress
-from nandlab.engine_identity import engine_identity
-from nandlab.errors import NandlabError
+from nandlab.errors import MachineError
 
 _LOOKS_EVERY_S = 0.1
 """Short beside the time within which Ctrl-C has to show what is finished."""
@@ -38,82 +34,55 @@ def carry_out_in_processes(
 
     Raises `NandlabError` for a cell that fails, and for a worker that ends.
     """
-    here = engine.cell_worker(
-        study.path,
-        list(study.sets),
-        study.seed,
-        quick=study.quick,
-        moved={},
-        identity=engine_identity(),
-    )
-    cells = json.loads(here.cells())
-    missing = [number for number, cell in enumerate(cells) if not store.has(cell["key"])]
-    store.counts.total = len(cells)
-    store.counts.finished_before = len(cells) - len(missing)
+    missing = MissingCells(study, store, progress)
     # One cell alone is carried out by this process.
-    if len(missing) < 2:
+    if len(missing.numbers) < 2:
         return
-    here.check_mounts()
-    bundle = bundle_of(study, json.loads(here.files()))
-    keys = {number: str(cells[number]["key"]) for number in missing}
-    try:
-        with _Workers(bundle, keys, min(jobs, len(missing))) as workers:
-            _take_all(workers, cells, store, progress)
-    except KeyboardInterrupt:
-        # What is finished is put together; the caller knows of the signal.
-        store.is_all = True
-    finally:
-        store.write()
-
-
-def _take_all(
-    workers: "_Workers",
-    cells: list[dict[str, Any]],
-    store: CellFolder,
-    progress: Progress | None,
-) -> None:
-    runs = {str(cell["key"]): int(cell["runs"]) for cell in cells}
-    done, total = sum(runs[key] for key in runs if store.has(key)), sum(runs.values())
-    for answer in workers.answers():
-        if answer is not None:
-            for number, result in zip(answer.numbers, answer.results, strict=False):
-                key = str(cells[number]["key"])
-                store.keep(key, result)
-                done += runs[key]
-            if answer.refused is not None:
-                raise NandlabError(answer.refused)
-            if answer.failed is not None:
-                number, reason = answer.failed
-                label = cells[number]["label"]
-                raise NandlabError(
-                    f"run `{label}` failed after {done} of {total} runs were done: {reason}"
-                )
-        if progress is not None:
-            progress(done, total, "")
+    bundle = missing.bundle()
+    with missing.carried_out(), _Workers(missing, bundle, jobs) as workers:
+        for answer in workers.answers():
+            if answer is None:
+                missing.tell()
+            else:
+                missing.take(answer)
 
 
 class _Workers:
     """Processes that carry out batches; they end with the block."""
 
-    def __init__(self, bundle: Bundle, keys: dict[int, str], count: int) -> None:
-        """Start `count` processes for the cells of these numbers, each of which has a key."""
-        self._keys = keys
-        self._waiting = deque(keys)
-        self._open = len(keys)
+    def __init__(self, missing: MissingCells, bundle: Bundle, jobs: int) -> None:
+        """For the missing cells; with at most `jobs` processes."""
+        self._missing = missing
+        self._waiting = deque(missing.numbers)
+        self._open = len(missing.numbers)
         self._sizes = BatchSizes()
         # Of what the threads share: cells that wait, and the sizes of batches.
         self._lock = threading.Lock()
         self._answers: queue.Queue[Done] = queue.Queue()
-        self._processes = [_started() for _ in range(count)]
-        study = pickle.dumps(bundle)
-        self._threads = [
-            threading.Thread(target=self._serve, args=(process, study), daemon=True)
-            for process in self._processes
-        ]
+        self._study = pickle.dumps(bundle)
+        self._count = min(jobs, len(missing.numbers))
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> "_Workers":
-        for thread in self._threads:
-            thread.start()
+        """Starts the processes, and a thread for each.
+
+        Raises `MachineError` for a process that cannot be started.
+        """
+        try:
+            for _ in range(self._count):
+                process = _started()
+                self._processes.append(process)
+                thread = threading.Thread(target=self._serve, args=(process,), daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        except BaseException as error:
+            self.__exit__()
+            if not isinstance(error, OSError):
+                raise
+            raise MachineError(
+                f"--jobs: a worker process cannot be started: {error.strerror}; give fewer jobs"
+            ) from None
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -139,18 +108,18 @@ class _Workers:
         with self._lock:
             if not self._waiting:
                 return None
-            size = self._sizes.cells(len(self._waiting), len(self._processes))
+            size = self._sizes.cells(len(self._waiting), self._count)
             numbers = [self._waiting.popleft() for _ in range(min(size, len(self._waiting)))]
-        return batch_of(numbers, [self._keys[number] for number in numbers])
+        return self._missing.batch(numbers)
 
-    def _serve(self, process: "subprocess.Popen[bytes]", study: bytes) -> None:
+    def _serve(self, process: "subprocess.Popen[bytes]") -> None:
         """Gives batch after batch to a process, until there is none."""
         requests, results = process.stdin, process.stdout
         assert requests is not None
         assert results is not None
-        with requests, results:
+        with results:
             try:
-                requests.write(study)
+                requests.write(self._study)
                 while (batch := self._next()) is not None:
                     requests.write(pickle.dumps(batch))
                     requests.flush()
@@ -158,15 +127,22 @@ class _Workers:
                     with self._lock:
                         self._sizes.learn(len(done.results), done.seconds)
                     self._answers.put(done)
-            except (EOFError, OSError, pickle.UnpicklingError):
+            except (EOFError, OSError):
                 status = process.wait()
-                self._answers.put(
-                    Done((), [], refused=f"--jobs: a worker process ended with status {status}")
-                )
+                how = f"with status {status}" if status >= 0 else f"by signal {-status}"
+                self._answers.put(_lost(f"ended {how}; if memory is short, give fewer jobs"))
+            except Exception as error:
+                # Whatever it is, the caller waits for an answer.
+                said = f"{type(error).__name__}: {error}"
+                self._answers.put(_lost(f"gave an answer that cannot be read: {said}"))
             finally:
                 # Closing writes what waits, to a process that may be gone.
-                with suppress(OSError):
+                with suppress(BrokenPipeError):
                     requests.close()
+
+
+def _lost(what: str) -> Done:
+    return Done((), [], refused=f"--jobs: a worker process {what}")
 
 
 def _started() -> "subprocess.Popen[bytes]":

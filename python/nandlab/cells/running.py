@@ -50,7 +50,8 @@ def cells_of(choice: CellChoice | None, *, is_needed: bool) -> Iterator[CellFold
             store.write()
             if not store.finished():
                 raise
-            raise NandlabError(
+            # Of the same class: who calls may have to know whether the input is wrong.
+            raise type(error)(
                 f"{error}; {store.finished()} finished cells are kept in {choice.folder}, and the "
                 "same command goes on from there"
             ) from None

@@ -73,6 +73,14 @@ def batch_of(numbers: Iterable[int], keys: Iterable[str]) -> Batch:
     return Batch(tuple(numbers), hashlib.sha256("".join(keys).encode()).hexdigest())
 
 
+def other_engines(found: Iterable[str], identity: str) -> str:
+    """Why workers with other engines are refused; `found` says which one each has."""
+    return (
+        f"--cluster: workers have another engine than {identity}: {'; '.join(found)}; "
+        "install the same wheel everywhere"
+    )
+
+
 class _Study(NamedTuple):
     """A study that was unpacked."""
 
@@ -132,7 +140,9 @@ def run_batch(bundle: Bundle, batch: Batch, topic: str) -> Done:
 
     own = engine_identity()
     if own != bundle.identity:
-        return Done((), [], refused=f"{get_worker().address} has {own}")
+        return Done(
+            (), [], refused=other_engines([f"{get_worker().address} has {own}"], bundle.identity)
+        )
     get_worker().log_event(topic, list(batch.numbers))
     return carry_out(bundle, batch, get_worker().address)
 
@@ -141,7 +151,9 @@ def carry_out(bundle: Bundle, batch: Batch, place: str) -> Done:
     """Carries out cells one after the other; `place` names this process in messages."""
     study = _unpacked.of(bundle)
     if batch_of(batch.numbers, [study.keys[number] for number in batch.numbers]) != batch:
-        return Done((), [], refused=f"{place} reads the study otherwise")
+        return Done(
+            (), [], refused=f"{place} plans other cells: a file of the study changed; run it again"
+        )
     began = time.monotonic()
     found, error = study.worker.run_cells(list(batch.numbers))
     seconds = time.monotonic() - began

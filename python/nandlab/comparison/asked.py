@@ -3,13 +3,9 @@
 from collections.abc import Sequence
 
 from nandlab.comparison.candidates import Candidate
-from nandlab.comparison.criteria import CRITERIA, Criterion, times_better, winners
+from nandlab.comparison.criteria import CRITERIA, Criterion, best_told, winners
 from nandlab.comparison.power_cuts import by_guarantee
 from nandlab.comparison.questions import POWER_CUTS, Question
-from nandlab.present.headline import joined
-
-_NAMED_MAX = 3
-"""Candidates that an answer names one by one."""
 
 
 def answers(questions: Sequence[Question], usable: Sequence[Candidate]) -> str:
@@ -58,9 +54,4 @@ def _told(
         return (
             f"{question.title}: all are alike, {criterion.told.format(criterion.show(values[0]))}."
         )
-    names = joined([one.label for one in best])
-    if len(best) > _NAMED_MAX:
-        names = f"{len(best)} of {len(usable)} candidates"
-    value = criterion.show(criterion.best(one.values[criterion.metric] for one in best))
-    by = times_better(criterion, best, usable)
-    return f"{question.title}: {names}, {criterion.told.format(value)}{by}."
+    return f"{question.title}: {best_told(criterion, best, usable)}."

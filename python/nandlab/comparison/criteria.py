@@ -6,6 +6,7 @@ from functools import partial
 
 from nandlab.byte_sizes import DAYS_OF_A_YEAR
 from nandlab.comparison.candidates import Candidate
+from nandlab.present.headline import joined
 from nandlab.present.units import estimate_text, large_size, number
 
 BEST = "*"
@@ -117,3 +118,21 @@ def times_better(
     factor = high / low if low > 0 else 0.0
     digits = 1 if factor >= 1.95 else 2
     return f" ({factor:.{digits}f} times better than the next)" if factor >= 1.02 else ""
+
+
+_NAMED_MAX = 3
+"""More candidates than these are counted, not named."""
+
+
+def best_names(best: Sequence[Candidate], of: Sequence[Candidate]) -> str:
+    """The best candidates by name, or how many they are; the table marks them."""
+    if len(best) > _NAMED_MAX:
+        return f"{len(best)} of {len(of)} candidates"
+    return joined([one.label for one in best])
+
+
+def best_told(criterion: Criterion, best: Sequence[Candidate], of: Sequence[Candidate]) -> str:
+    """The best candidates, their value, and by how much it is better, as a part of a sentence."""
+    value = criterion.best(one.values[criterion.metric] for one in best)
+    by = times_better(criterion, best, of)
+    return f"{best_names(best, of)}, {criterion.told.format(criterion.show(value))}{by}"

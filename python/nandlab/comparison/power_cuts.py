@@ -7,7 +7,7 @@ sampled cuts can show a loss. They cannot show that there is none, so they decid
 from collections.abc import Sequence
 
 from nandlab.comparison.candidates import Candidate
-from nandlab.comparison.criteria import CRITERIA, log_seconds, times_better, winners
+from nandlab.comparison.criteria import CRITERIA, best_names, best_told, log_seconds, winners
 from nandlab.present.headline import joined
 
 _NAMED_MAX = 3
@@ -39,8 +39,8 @@ def _decided(whole: Sequence[Candidate]) -> tuple[list[Candidate], str]:
     if best:
         return best, told
     if len(known) == 1:
-        return known, f"{_names(known, whole)} has a guarantee, and the others have none."
-    return [], f"undecided between {_names(known, whole)}. The others guarantee nothing."
+        return known, f"{best_names(known, whole)} has a guarantee, and the others have none."
+    return [], f"undecided between {best_names(known, whole)}. The others guarantee nothing."
 
 
 def _by_seconds(found: Sequence[Candidate]) -> tuple[list[Candidate], str]:
@@ -48,9 +48,7 @@ def _by_seconds(found: Sequence[Candidate]) -> tuple[list[Candidate], str]:
     best = winners(_ALLOWED, found)
     if not best:
         return [], ""
-    least_s = min(one.values[_ALLOWED.metric] for one in best)
-    by = times_better(_ALLOWED, best, found)
-    return best, f"{_names(best, found)}, {_ALLOWED.told.format(_ALLOWED.show(least_s))}{by}."
+    return best, f"{best_told(_ALLOWED, best, found)}."
 
 
 def _alike(found: Sequence[Candidate]) -> tuple[list[Candidate], str]:
@@ -64,10 +62,7 @@ def _alike(found: Sequence[Candidate]) -> tuple[list[Candidate], str]:
     same = f": a cut may take {log_seconds(allowed_s[0])}" if allowed_s else ""
     if not (best := winners(_MOUNT, found)):
         return [], f"undecided. The guarantees allow the same{same}."
-    soonest = min(one.values[_MOUNT.metric] for one in best)
-    by = times_better(_MOUNT, best, found)
-    told = f"{_names(best, found)}, {_MOUNT.told.format(_MOUNT.show(soonest))}{by}."
-    return best, f"{told} The guarantees allow the same{same}."
+    return best, f"{best_told(_MOUNT, best, found)}. The guarantees allow the same{same}."
 
 
 def illustration(found: Sequence[Candidate]) -> list[str]:
@@ -78,9 +73,3 @@ def illustration(found: Sequence[Candidate]) -> list[str]:
     told = [f"{log_seconds(one.values['cut_found_s'])} from {one.label} "
             f"({one.values.get('cut_found_cuts', 0):.0f} cuts)" for one in sampled]  # fmt: skip
     return [f"As an illustration, sampled cuts took at most {joined(told)}."]
-
-
-def _names(best: Sequence[Candidate], of: Sequence[Candidate]) -> str:
-    if len(best) > _NAMED_MAX:
-        return f"{len(best)} of {len(of)} candidates"
-    return joined([one.label for one in best])

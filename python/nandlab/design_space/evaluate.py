@@ -13,7 +13,7 @@ from nandlab import engine
 from nandlab.cells import OpenCluster
 from nandlab.design_space.points import REFUSED, Point, Points, keep_refusal, reason, write_texts
 from nandlab.engine import Progress
-from nandlab.errors import NandlabError
+from nandlab.errors import MachineError, NandlabError
 from nandlab.frame import RunFrame
 from nandlab.frame.run_directory import read, whole_folder, write_results
 from nandlab.study_files import STUDY_FILE
@@ -24,7 +24,7 @@ _LOOK_S = 0.05
 _OF_THE_MACHINE = tuple(
     os.strerror(one) for one in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENOMEM)
 )
-"""Reasons that say nothing of a point: a later call tries it again."""
+"""Reasons in messages of the engine that say nothing of a point: a later call tries it again."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,8 @@ def _run(
             found = frame_of(request, watch)
         except NandlabError as error:
             # What the plan or a run says of the point holds for ever; a full disk does not, nor
-            # does a cluster that is gone.
-            if str(error).startswith("--cluster") or any(
-                one in str(error) for one in _OF_THE_MACHINE
-            ):
+            # does a worker that is gone.
+            if isinstance(error, MachineError) or any(one in str(error) for one in _OF_THE_MACHINE):
                 raise
             if not stopped.is_set():
                 keep_refusal(place, point, reason(error, path))

@@ -42,14 +42,16 @@ def importable(folder: Path, modules: Mapping[str, Path]) -> Iterator[None]:
     # Compiled code is found by time and size: within a second it would stand for another text.
     writes_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     sys.path.insert(0, place)
+    before = set(sys.modules)
     try:
-        before = set(sys.modules)
         yield
         for name in modules:
             # Imports within functions come later, when the folder is not looked through any more.
-            with suppress(Exception):
+            # A policy may do without a module that imports what is not installed.
+            with suppress(ImportError):
                 importlib.import_module(name)
-        _loaded.update(modules.keys() - before)
     finally:
+        # Also if a module failed: the next call reads what was mended.
+        _loaded.update(modules.keys() - before)
         sys.path.remove(place)
         sys.dont_write_bytecode = writes_none

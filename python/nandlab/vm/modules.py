@@ -35,8 +35,7 @@ def find_build_root(kernel: Kernel, *, may_download: bool = True) -> Path:
 
     That is the headers, the build programs they point to, and of linux-source the top Makefile, the
     headers of `block`, the style checker and what a patch that adds a scheduler changes. They are
-    downloaded with apt once and kept beside the
-    kernel.
+    downloaded with apt once and kept beside the kernel.
 
     Raises `VmUnavailable` when apt cannot give the packages in the version of the kernel.
     """

@@ -6,16 +6,15 @@
 //! same exchange, done to the least-worn block in use when counts drift apart. A rebuild meets the
 //! two copies an interruption may leave, and keeps the complete one (see [`crate::recovery`]).
 
+mod replacement;
+mod wear_leveling;
+
 use crate::free::FreePool;
 use crate::recovery::{Scan, scan_chip};
-use crate::wear::{Leveler, WearView};
+use crate::wear::Leveler;
 use crate::{FtlError, Settings};
 use fixedbitset::FixedBitSet;
 use nand::{Chip, Geometry, NandError, PageAddress, PageOrder, Role, Tag};
-
-/// Erases between two looks at the spread of erase counts.
-// The search costs a look at every block; wear grows slowly against that.
-const WEAR_CHECK_ERASES: u64 = 16;
 
 /// A page by its virtual block, and its number within the block.
 ///
@@ -98,7 +97,7 @@ impl Flash {
         let least_worn_first = is_static || leveling == "dynamic";
         let wear_check_erases = match &leveler {
             Some(leveler) => leveler.0.interval_erases(),
-            None => is_static.then_some(WEAR_CHECK_ERASES),
+            None => is_static.then_some(wear_leveling::WEAR_CHECK_ERASES),
         };
         // At first virtual and physical numbers agree; an exchange swaps two entries.
         let mut flash = Self {
@@ -669,98 +668,6 @@ impl Flash {
         Ok(())
     }
 
-    /// Replaces the block of `at` until `program` succeeds there.
-    #[cold]
-    fn retry(
-        &mut self,
-        at: VirtualPage,
-        mut program: impl FnMut(&mut Chip, PageAddress) -> Result<(), NandError>,
-    ) -> Result<(), FtlError> {
-        loop {
-            // A fresh block first: what the failing one holds must be copied before it is given up.
-            let spare = self.spare_block()?;
-            // Pages below the failing one; the exchange copies those above it, too, if there are
-            // any.
-            if self.exchange(at.block, spare, at.page)? {
-                let on_chip = self.on_chip(at);
-                match program(&mut self.chip, on_chip) {
-                    Ok(()) => {
-                        // Marked bad only after its data is safe in the other block.
-                        self.retire(spare)?;
-                        return Ok(());
-                    }
-                    Err(NandError::ProgramFailed { .. }) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            self.retire(spare)?;
-        }
-    }
-
-    /// Copies the pages below `pages` of `block` into `spare` with their tags and swaps the two.
-    ///
-    /// Returns false if a program failed: then `spare` is the one to retire and nothing changed.
-    fn exchange(&mut self, block: u32, spare: u32, pages: u32) -> Result<bool, FtlError> {
-        let (source, target) = (self.physical[block as usize], self.physical[spare as usize]);
-        let holds_data = |chip: &Chip, page| {
-            let at = PageAddress::new(source, page);
-            chip.is_programmed(at) && !chip.peek(at).is_erased()
-        };
-        // An erase that was cut short may leave gaps that the part does not allow in the copy.
-        let end = (pages..self.chip.next_page(source)).rfind(|page| holds_data(&self.chip, *page));
-        let together = self.pages_per_program();
-        for page in (0..end.map_or(pages, |last| last + 1)).step_by(together as usize) {
-            let to = PageAddress::new(target, page);
-            let outcome = if together > 1 {
-                let from = PageAddress::new(source, page);
-                // The first of them is programmed with the others, be it padding.
-                if self.chip.is_programmed(from) {
-                    self.chip.copy_array_page(from, to)
-                } else {
-                    Ok(())
-                }
-            } else if holds_data(&self.chip, page) {
-                let from = PageAddress::new(source, page);
-                // With its old tag, sequence number included: a rebuild recognises twins by that.
-                self.chip.copy(from, to, self.chip.peek(from))
-            } else if self.geometry().page_order == PageOrder::Sequential {
-                // Padding gets a number of its own; it is passed over by every scan.
-                let tag = self.next_tag(u32::MAX, Role::Padding);
-                self.chip.program(to, tag, None)
-            } else {
-                Ok(())
-            };
-            match outcome {
-                Ok(()) => {}
-                Err(NandError::ProgramFailed { .. }) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        // The swap is the moment from which the layer sees the new block.
-        self.physical.swap(block as usize, spare as usize);
-        Ok(true)
-    }
-
-    /// Takes a block for a replacement: from the reserve, else from the free pool.
-    fn spare_block(&mut self) -> Result<u32, FtlError> {
-        match self.reserve.pop() {
-            // A spare block found by a scan is erased before its use, as a free one is.
-            Some(block) if self.needs_erase.contains(block as usize) && !self.erase(block)? => {
-                self.spare_block()
-            }
-            Some(block) => Ok(block),
-            None => self.allocate(),
-        }
-    }
-
-    fn retire(&mut self, block: u32) -> Result<(), FtlError> {
-        debug_assert!(!self.is_free.contains(block as usize), "a free block is taken first");
-        self.retired_blocks += 1;
-        // Whatever replaces the block comes out of the reserve, which a rebuild must not refill.
-        self.reserve_blocks = self.reserve_blocks.saturating_sub(1);
-        Ok(self.chip.mark_bad(self.physical[block as usize])?)
-    }
-
     /// Erases a block; false if that failed and the block was retired.
     fn erase(&mut self, block: u32) -> Result<bool, FtlError> {
         match self.chip.erase(self.physical[block as usize]) {
@@ -810,100 +717,6 @@ impl Flash {
         // Cycles of the block's whole life: counts since the counters were last set to zero would
         // make a block that was released before that look more worn than it is.
         self.free.push(block, self.chip.erase_cycles(self.physical[block as usize]));
-    }
-
-    /// Takes a free block out of the pool: the first of its order, or the one that the policy names.
-    fn take_free(&mut self) -> Option<u32> {
-        if self.leveler.is_none() {
-            return self.free.pop();
-        }
-        let free = self.free.blocks();
-        // A policy is asked only if it has a choice: `allocate` must name a block.
-        if free.is_empty() {
-            return None;
-        }
-        let block = self.ask(&free, &[], |leveler, view| leveler.0.allocate(view))?;
-        debug_assert!(free.contains(&block), "a policy names one of the free blocks");
-        self.free.take(block);
-        Some(block)
-    }
-
-    /// Asks the policy of the user's own about these blocks; none where there is no policy.
-    fn ask<T>(
-        &mut self,
-        free: &[u32],
-        used: &[u32],
-        question: impl FnOnce(&mut Leveler, &WearView) -> T,
-    ) -> Option<T> {
-        // Taken out for the call: it looks at the flash that it is a part of.
-        let mut leveler = self.leveler.take()?;
-        let threshold = self.wear_threshold.unwrap_or_default();
-        let answer = question(&mut leveler, &WearView { flash: self, free, used, threshold });
-        self.leveler = Some(leveler);
-        Some(answer)
-    }
-
-    /// Moves data where the policy of the user's own says so.
-    fn level_by_policy(&mut self) -> Result<(), FtlError> {
-        let used: Vec<u32> =
-            (0..self.geometry().blocks).filter(|block| self.holds_data(*block)).collect();
-        // A block that still needs an erase takes no data, for its erase may fail.
-        let mut free = self.free.blocks();
-        free.retain(|block| !self.needs_erase.contains(*block as usize));
-        if used.is_empty() || free.is_empty() {
-            return Ok(());
-        }
-        let answer = self.ask(&free, &used, |leveler, view| leveler.0.level(view)).flatten();
-        let Some((from, to)) = answer else { return Ok(()) };
-        debug_assert!(used.contains(&from) && free.contains(&to), "a policy names such blocks");
-        // Out of the pool before the move: if the program fails, the block is retired and must not be in it.
-        self.free.take(to);
-        self.is_free.remove(to as usize);
-        self.move_data(from, to)
-    }
-
-    /// True of a block in use that is not erased.
-    fn holds_data(&self, block: u32) -> bool {
-        // An erased block in use holds nothing that could be cold.
-        self.is_in_use(block) && self.chip.next_page(self.physical[block as usize]) > 0
-    }
-
-    /// Moves all data of a block to an erased one that was taken from the pool.
-    fn move_data(&mut self, from: u32, to: u32) -> Result<(), FtlError> {
-        self.leveled_blocks += 1;
-        // From page 0: all of the block's pages.
-        if self.exchange(from, to, 0)? {
-            return self.erase_to_free(to);
-        }
-        self.retire(to)?;
-        self.free_spare();
-        Ok(())
-    }
-
-    /// Moves the data of the least-worn block in use to the most-worn free block if their erase
-    /// counts lie further apart than the threshold.
-    fn level_wear(&mut self) -> Result<(), FtlError> {
-        if self.leveler.is_some() {
-            return self.level_by_policy();
-        }
-        let Some(threshold) = self.wear_threshold else { return Ok(()) };
-        let in_use = |block: &u32| self.holds_data(*block);
-        let cycles_of = |block: &u32| self.chip.erase_cycles(self.physical[*block as usize]);
-        let Some(coldest) = (0..self.geometry().blocks).filter(in_use).min_by_key(cycles_of) else {
-            return Ok(());
-        };
-        let coldest_cycles = cycles_of(&coldest);
-        // The most worn block takes the data that is written least.
-        let Some(worn) = self.free.pop_most_worn() else { return Ok(()) };
-        self.is_free.remove(worn as usize);
-        let apart =
-            self.chip.erase_cycles(self.physical[worn as usize]).saturating_sub(coldest_cycles);
-        // A block that still needs an erase is not used, for its erase may fail.
-        if apart <= threshold || self.needs_erase.contains(worn as usize) {
-            self.push_free(worn);
-            return Ok(());
-        }
-        self.move_data(coldest, worn)
     }
 }
 
