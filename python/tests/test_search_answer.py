@@ -127,6 +127,20 @@ def test_a_search_that_gives_up_has_not_seen_the_whole_space(
     assert found.answer["is_exhausted"] is False
 
 
+@pytest.mark.parametrize(("seed", "runs"), [(1, 0), (4, 1)])
+def test_a_search_without_a_run_is_no_success(
+    space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, runs: int
+) -> None:
+    """A script that calls the search learns from the exit status that there is no answer."""
+    text = SPACE.replace("low = 24", "low = 1").replace("step = 12", "step = 1")
+    text = text.replace("repeats = 3", "repeats = 1")
+    space.write_text(text.replace('"page", "dftl"', '"fast"'), encoding="utf-8")
+    monkeypatch.setattr("nandlab.design_space.search._REFUSED_MAX", 0)
+    found = nl.search(space, objective="waf", runs=1, seed=seed, out=tmp_path / "out")
+    assert len(found.rows) == runs
+    assert found.is_clean is (runs > 0)
+
+
 # Points told apart by their repeats.
 
 

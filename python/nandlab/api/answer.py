@@ -25,7 +25,7 @@ class Answer:
     complaints: tuple[str, ...] = ()
     """What failed or could not be read; the command prints it on standard error."""
     is_clean: bool = True
-    """False if a difference, a violation or damage was found; the exit status is then 1."""
+    """False for a difference, a violation, damage, or no answer; the exit status is then 1."""
 
     @property
     def frame(self) -> "polars.DataFrame":

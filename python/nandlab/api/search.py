@@ -147,7 +147,7 @@ def search(
     found = answered(read, question, outcome, seed, sampler)
     shown = write(found, folder, _command(found, space, host_writes, folder))
     rows = points_rows(found)
-    result = Search(data_of(found, folder), rows, points_text(rows))
+    result = Search(data_of(found, folder), rows, points_text(rows), is_clean=bool(rows))
     object.__setattr__(result, "_presented", shown)
     return result
 

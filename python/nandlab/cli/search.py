@@ -12,7 +12,7 @@ def search(found: api.Search, given: Given) -> None:
 
     The file names a base study, and axes with the values that they may take. Every point is a study
     of its own, kept in the folder. The answer is a figure, a table and one recommendation. A
-    stopped search goes on where it ended.
+    stopped search goes on where it ended. The exit status is 1 if no point could be run.
 
     The search needs Optuna: pip install "nandlab[search]".
     """
