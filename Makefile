@@ -77,7 +77,7 @@ test: wheel lint ## Run all tests; optional system packages are installed where 
 	NANDLAB_FUZZ_SECONDS=10 PROPTEST_RNG_SEED=1 cargo test --workspace --quiet
 	$(BIN)/python -m pytest -q -ra -n 2 --dist loadfile --no-loadscope-reorder --durations=30 python/tests
 
-test-long: test ## Also property tests from a seed of their own, long fuzz runs (ten minutes each), queueing theory with ten million arrivals, the whole verdicts that are on record, 9,660 power cuts under a client of served devices and 20 under each file system of a real kernel, ublk, chips torn in real kernels, all signals on all commands, DKMS and the Debian package in a chroot, the wheel with dependencies from PyPI, and the full studies
+test-long: test ## Run the longer tests too, which take hours; CONTRIBUTING.md lists them
 	cargo test --workspace --quiet
 	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test all queueing_theory -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test all damage::fuzz -- --nocapture
