@@ -75,6 +75,31 @@ def metrics(found: Watched) -> list[Metric]:
     return rows
 
 
+def behind_first(found: Mapping[str, Watched], *, is_shared: bool) -> dict[str, list[Metric]]:
+    """How far each scheduler is behind the best one, of one case once: 1 for the best.
+
+    Where all processes deserve the same, it is the best of Jain's indices over the scheduler's own.
+    Elsewhere it is the worse of two: its mean latency over the least mean, and its longest over the
+    least longest one.
+    """
+    if is_shared:
+        indices = {name: jain_index(one.rates_per_s) for name, one in found.items()}
+        best = max(indices.values())
+        return {name: [("behind_first", best / one, "ratio")] for name, one in indices.items()}
+    means = {name: sum(one.latencies_ns) / len(one.latencies_ns) for name, one in found.items()}
+    longest = {name: one.latencies_ns[-1] for name, one in found.items()}
+    rows: dict[str, list[Metric]] = {}
+    for name in found:
+        mean = means[name] / min(means.values())
+        tail = longest[name] / min(longest.values())
+        rows[name] = [
+            ("behind_first", max(mean, tail), "ratio"),
+            ("mean_behind_first", mean, "ratio"),
+            ("longest_behind_first", tail, "ratio"),
+        ]
+    return rows
+
+
 def pooled_rows(latencies_ns: Sequence[int]) -> list[Metric]:
     """Number, mean, quantiles and longest over all repeats."""
     ordered = sorted(latencies_ns)

@@ -9,12 +9,19 @@ from typing import Any
 
 from nandlab import engine
 from nandlab.cases import simulated
-from nandlab.cases.measured import Watched, distribution, metrics, pooled_rows
+from nandlab.cases.measured import (
+    Watched,
+    behind_first,
+    distribution,
+    metrics,
+    pooled_rows,
+)
 from nandlab.cases.schema import Case, CaseFile, Place, load_cases
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
 from nandlab.frame.csv_texts import csv_text, frame_of
 from nandlab.frame.run_frame import ROW_COLUMNS
+from nandlab.kernel_measurements import Metric
 from nandlab.suggest import unknown
 
 COLUMNS = ("where", "device", "case", "scheduler")
@@ -207,12 +214,14 @@ def _answer(
     """Rows and tables in the form of the engine's answer."""
     rows: list[tuple[Any, ...]] = []
     latencies: dict[tuple[str, ...], list[int]] = {}
+    behind = _behind(plan, found)
     for place, case, scheduler, repeat in plan.cells():
-        one = found.get((place, case.name, scheduler, repeat))
+        key = (place, case.name, scheduler, repeat)
+        one = found.get(key)
         if one is None:
             continue
         at = (place.where, place.device_name, case.name, scheduler)
-        rows += [(*at, repeat, *metric) for metric in metrics(one)]
+        rows += [(*at, repeat, *metric) for metric in (*metrics(one), *behind.get(key, ()))]
         latencies.setdefault(at, []).extend(one.latencies_ns)
     text = csv_text((*COLUMNS, *ROW_COLUMNS), rows)
     pooled = [(*at, *metric) for at, all_of in latencies.items() for metric in pooled_rows(all_of)]
@@ -238,6 +247,22 @@ def _answer(
         "notes": _notes(kernels, Path(plan.path)),
         "interrupted": interrupted,
     }
+
+
+def _behind(plan: Plan, found: Found) -> dict[Any, list[Metric]]:
+    """How far each scheduler is behind the best one; nothing of a case that was stopped half-way."""
+    behind = {}
+    for place in plan.places:
+        names = plan.schedulers_at(place)
+        for case in plan.cases:
+            for repeat in plan.repeats:
+                keys = {name: (place, case.name, name, repeat) for name in names}
+                if len(names) < 2 or not all(key in found for key in keys.values()):
+                    continue
+                of_all = {name: found[key] for name, key in keys.items()}
+                for name, rows in behind_first(of_all, is_shared=case.is_shared).items():
+                    behind[keys[name]] = rows
+    return behind
 
 
 def _notes(kernels: Sequence[str], path: Path) -> list[str]:
