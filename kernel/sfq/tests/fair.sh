@@ -14,7 +14,7 @@ modprobe bfq
 modprobe kyber-iosched
 # Write-back begins at once, and a writer is stopped before it takes long to end. The simulated board has the same.
 echo 4194304 > /proc/sys/vm/dirty_background_bytes
-echo 33554432 > /proc/sys/vm/dirty_bytes
+echo 8388608 > /proc/sys/vm/dirty_bytes
 # What the kernel still does after its start is not to be measured; idle time costs none.
 sleep 10
 
