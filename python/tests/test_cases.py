@@ -115,7 +115,7 @@ def watched(latencies: tuple[int, ...], rates: tuple[float, ...] = ()) -> Watche
 def test_the_best_scheduler_is_not_behind() -> None:
     found = {"fast": watched((10, 30)), "steady": watched((24, 24)), "slow": watched((20, 60))}
     behind = {
-        name: dict((metric, value) for metric, value, _ in rows)
+        name: {metric: value for metric, value, _ in rows}
         for name, rows in behind_first(found, is_shared=False).items()
     }
     assert behind["fast"]["behind_first"] == pytest.approx(30 / 24)

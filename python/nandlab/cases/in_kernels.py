@@ -67,9 +67,7 @@ def carry_out(
     return _watched(cells, measured), kernels, is_stopped
 
 
-def _watched(
-    cells: Sequence[CaseCell], measured: Mapping[int, Measurement]
-) -> dict[int, Watched]:
+def _watched(cells: Sequence[CaseCell], measured: Mapping[int, Measurement]) -> dict[int, Watched]:
     found = {}
     for cell in cells:
         if (one := measured.get(cell.number)) is not None:

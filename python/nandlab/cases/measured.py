@@ -36,8 +36,7 @@ def watched_of(
     first = measured.processes[:watched]
     elapsed_ns = max(measured.end_ns - measured.begin_ns, 1)
     done = [
-        one.bytes_moved / block
-        for one, block in zip(measured.processes, block_bytes, strict=True)
+        one.bytes_moved / block for one, block in zip(measured.processes, block_bytes, strict=True)
     ]
     counters = dict(measured.counters)
     return Watched(

@@ -167,7 +167,9 @@ class _Reader(TomlLines):
             raise self.error(unknown("mode", found.mode, MODES), case)
         if not found.bs.removesuffix("k").isdigit() or found.block_bytes % 4096:
             raise self.error(f"bs = {found.bs!r}: a multiple of 4k is needed", case)
-        if min(found.processes, found.threads, found.iodepth) < 1 or found.prioclass not in range(4):
+        if min(found.processes, found.threads, found.iodepth) < 1 or found.prioclass not in range(
+            4
+        ):
             reason = "processes, threads and iodepth must be at least 1, prioclass 0 to 3"
             raise self.error(reason, case)
         if found.iodepth > 1 and found.mode != "direct":

@@ -132,7 +132,7 @@ def _watched(run: Run, requests: "polars.DataFrame", values: Mapping[str, float]
     latencies = requests.filter(polars.col("pid").is_in(list(watched)))["latency_ns"].sort()
     disk_requests, elapsed_ns = sum(done.values()), run.runtime_ns
     if run.case.has_write_back:
-        # What the page cache writes is in no process's requests; the bios have it, up to the last completion.
+        # What the page cache writes is in no process's requests. The bios have it.
         bios = values.get("read_bios", 0) + values.get("write_bios", 0)
         disk_requests = round(bios * run.runtime_ns / values["simulated_ns"])
     return Watched(

@@ -100,9 +100,7 @@ def plan_of(path: str, sets: Sequence[str], seed: int | None, *, quick: bool) ->
     if not places:
         raise NandlabError("--set axes.device: no place has this device there; try axes.where")
     plan = Plan(resolved, path, tuple(passed), tuple(places), cases, schedulers)
-    return Plan(
-        _with_cases(plan), path, tuple(passed), tuple(places), cases, schedulers
-    )
+    return Plan(_with_cases(plan), path, tuple(passed), tuple(places), cases, schedulers)
 
 
 def _places(found: CaseFile, *, quick: bool) -> list[Place]:
@@ -250,7 +248,7 @@ def _answer(
 
 
 def _behind(plan: Plan, found: Found) -> dict[Any, list[Metric]]:
-    """How far each scheduler is behind the best one; nothing of a case that was stopped half-way."""
+    """How far each scheduler is behind the best one; nothing of a case that was stopped."""
     behind = {}
     for place in plan.places:
         names = plan.schedulers_at(place)

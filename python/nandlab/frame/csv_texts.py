@@ -1,4 +1,4 @@
-"""Tables as text, over which digests are taken, and as the frames that the engine would make of them."""
+"""Tables as text, over which digests are taken, and as frames."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
