@@ -16,6 +16,8 @@ from nandlab.cli import main
 from nandlab.errors import NandlabError
 from nandlab.kernel_measurements import read_measurement
 from nandlab.study_files import shipped_studies
+from nandlab.vm import VmUnavailable, find_build_root, find_kernel, require_programs
+from nandlab.vm.programs import MACHINE_PROGRAMS
 
 STUDY = "fair-schedulers"
 PATH = shipped_studies()[STUDY]
@@ -178,3 +180,45 @@ def test_the_simulated_rows_are_those_of_the_page_of_sfq2(
     assert rows_of_null_blk["depth-32", "bfq", "rate_per_s"] < 10
     assert rows_of_null_blk["depth-32", "sfq2", "behind_first"] == 1
     assert rows_of_null_blk["depth-32", "bfq", "behind_first"] > 1.5
+
+
+def test_the_digest_is_the_same_for_any_number_of_workers(
+    engine_is_built: None, tmp_path: Path
+) -> None:
+    digests = []
+    for jobs in ("1", "2"):
+        out = tmp_path / jobs
+        command = ["run", STUDY, "--quick", "--jobs", jobs, "--out", str(out)]
+        for one in ("axes.device=null-blk", "axes.case=threads", "axes.scheduler=sfq,sfq2"):
+            command += ["--set", one]
+        assert main(command) == 0
+        manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+        digests.append(manifest["results_digest"])
+        assert manifest["axes"] == ["where", "device", "case", "scheduler"]
+    assert digests[0] == digests[1]
+
+
+def test_a_small_form_runs_in_the_machine(engine_is_built: None, tmp_path: Path) -> None:
+    try:
+        require_programs((*MACHINE_PROGRAMS, "gcc-12", "make"))
+        find_build_root(find_kernel("6.12"))
+    except VmUnavailable as reason:
+        pytest.skip(str(reason))
+    out = tmp_path / "run"
+    command = ["run", STUDY, "--jobs", "1", "--out", str(out), "--set", "repeats=1"]
+    sets = ["axes.where=linux-6.12", "axes.device=null-blk", "axes.case=depth-32,write-back"]
+    for one in (*sets, "axes.scheduler=mq-deadline,sfq2"):
+        command += ["--set", one]
+    assert main(command) == 0
+    found = {}
+    for line in (out / "results.csv").read_text(encoding="utf-8").splitlines()[1:]:
+        where, _, case, scheduler, _, metric, value, _ = line.split(",")
+        assert where == "linux-6.12"
+        found[case, scheduler, metric] = float(value)
+    # The goals of docs/sfq2.md, measured by another program than in test_kernel_sfq2.py.
+    assert found["depth-32", "sfq2", "rate_per_s"] >= 48
+    assert found["write-back", "sfq2", "rate_per_s"] >= 70
+    assert found["depth-32", "mq-deadline", "rate_per_s"] < 10
+    # The disk makes 200 requests a second, of whomever.
+    assert found["depth-32", "sfq2", "throughput_per_s"] == pytest.approx(200, abs=3)
+    assert found["depth-32", "sfq2", "processor_ns_per_request"] > 5_000

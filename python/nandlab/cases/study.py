@@ -16,7 +16,7 @@ from nandlab.cases.measured import (
     metrics,
     pooled_rows,
 )
-from nandlab.cases.schema import Case, CaseFile, Place, load_cases
+from nandlab.cases.schema import CASES, Case, CaseFile, Place, load_cases
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
 from nandlab.frame.csv_texts import csv_text, frame_of
@@ -242,7 +242,7 @@ def _answer(
         },
         "results_csv": text,
         "results_digest": digest.hexdigest(),
-        "notes": _notes(kernels, Path(plan.path)),
+        "notes": _notes(plan, kernels),
         "interrupted": interrupted,
     }
 
@@ -263,8 +263,10 @@ def _behind(plan: Plan, found: Found) -> dict[Any, list[Metric]]:
     return behind
 
 
-def _notes(kernels: Sequence[str], path: Path) -> list[str]:
-    notes = [f"What each case is stands in {path.parent.name}/cases.toml."]
+def _notes(plan: Plan, kernels: Sequence[str]) -> list[str]:
+    notes = [f"What each case is stands in {Path(plan.path).parent.name}/{CASES}."]
+    if plan.study["quick"] and any(not one.is_simulated for one in load_cases(plan.path).places):
+        notes.append("The short form is simulated alone; real kernels take part in the whole one.")
     if kernels:
         from nandlab.kernel_study import NOTES
 
