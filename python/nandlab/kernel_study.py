@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nandlab.engine import Progress
 from nandlab.errors import NandlabError
+from nandlab.frame.csv_texts import csv_text, frame_of
 from nandlab.frame.run_frame import ROW_COLUMNS
 from nandlab.kernel_measurements import (
     DIRECTIONS,
@@ -43,9 +44,6 @@ from nandlab.vm import (
     stop_machines,
 )
 
-if TYPE_CHECKING:
-    import polars
-
 KIND = "kernel"
 """The kind of workload that is run here."""
 
@@ -59,13 +57,23 @@ NOTES = (
 )
 
 _MODULES = ("bfq", "configfs", "kyber-iosched", "null_blk")
-_SCRIPT = "study.sh"
-_PROGRAM = "timed-load"
 _BOOT_DEADLINE_S = 900.0
 _REQUEST_DEADLINE_S = 0.1
 """Far more than a request takes: only a machine that hangs is to be ended."""
 
 _WAIT_S = 0.1
+
+
+@dataclass(frozen=True)
+class Load:
+    """Names of the script and of the program, of `kernel/sfq/tests`, that measure cells."""
+
+    script: str = "study.sh"
+    program: str = "timed-load"
+
+
+TIMED_LOAD = Load()
+"""What carries out studies of kind `kernel`."""
 
 
 @dataclass(frozen=True)
@@ -171,16 +179,20 @@ def run_kernel_study(
     """
     cells = plan(study)
     try:
-        measured, kernels, interrupted = _measure(cells, jobs, progress)
+        measured, kernels, interrupted = measure_cells(cells, jobs, progress)
     except (VmUnavailable, VmRunError, ModuleBuildError, MeasurementError) as error:
         raise NandlabError(f"{study['name']}: {error}") from error
     return _answer(study, cells, measured, kernels, interrupted=interrupted)
 
 
-def _measure(
-    cells: Sequence[Cell], jobs: int, progress: Progress | None
+def measure_cells(
+    cells: Sequence[Cell], jobs: int, progress: Progress | None, load: Load = TIMED_LOAD
 ) -> tuple[dict[int, Measurement], list[str], bool]:
-    """What was measured by the number of the cell, kernels, and whether it was stopped."""
+    """What was measured by the number of the cell, kernels, and whether it was stopped.
+
+    Raises what the machine raises: `VmUnavailable`, `VmRunError`, `ModuleBuildError`; and
+    `MeasurementError` for a cell that left none.
+    """
     groups: dict[tuple[str, str, int], list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.machine, []).append(cell)
@@ -188,7 +200,7 @@ def _measure(
     measured: dict[int, Measurement] = {}
     with tempfile.TemporaryDirectory(prefix="nandlab-kernel-") as scratch_name:
         scratch = Path(scratch_name)
-        laboratory = _Laboratory(scratch, {cell.axes["kernel"] for cell in cells})
+        laboratory = _Laboratory(scratch, {cell.axes["kernel"] for cell in cells}, load)
         stop = threading.Event()
         done: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -252,15 +264,17 @@ def _watch(
 class _Laboratory:
     """Kernels, modules and programs that the machines are made of."""
 
-    def __init__(self, scratch: Path, series: Iterable[str]) -> None:
+    def __init__(self, scratch: Path, series: Iterable[str], load: Load) -> None:
         self._scratch = scratch
+        self._load = load
         self._source = _module_source()
         self._kernels: dict[str, Kernel] = {one: find_kernel(one) for one in sorted(series)}
         self._modules = {
             one: build_modules(kernel, self._source, scratch / "modules", ("SFQ_TESTS=m",))
             for one, kernel in self._kernels.items()
         }
-        self._program = _build_program(self._source / "tests" / f"{_PROGRAM}.c", scratch / _PROGRAM)
+        program = self._source / "tests" / f"{load.program}.c"
+        self._program = _build_program(program, scratch / load.program)
 
     def releases(self) -> list[str]:
         """What the kernels call themselves."""
@@ -273,12 +287,12 @@ class _Laboratory:
         listing.write_text("".join(f"{cell.line}\n" for cell in cells), encoding="utf-8")
         tests = self._source / "tests"
         files = {f"/{name}.ko": path for name, path in self._modules[series].items()}
-        files |= {f"/{_PROGRAM}": self._program, "/study/cells": listing}
+        files |= {f"/{self._load.program}": self._program, "/study/cells": listing}
         files |= {"/tests/common.sh": tests / "common.sh"}
         deadline_s = _BOOT_DEADLINE_S + _REQUEST_DEADLINE_S * sum(cell.requests for cell in cells)
         machine = Machine(
             self._kernels[series],
-            (tests / _SCRIPT).read_text(encoding="utf-8"),
+            (tests / self._load.script).read_text(encoding="utf-8"),
             deadline_s,
             Contents(available_modules=_MODULES, files=files),
             icount_shift=ICOUNT_SHIFT,
@@ -305,7 +319,7 @@ def _module_source() -> Path:
 
 def _build_program(source: Path, out: Path) -> Path:
     compiler = require_programs(["gcc-12"])["gcc-12"]
-    command = [str(compiler), "-static", "-O2", "-o", str(out), str(source)]
+    command = [str(compiler), "-static", "-pthread", "-O2", "-o", str(out), str(source)]
     done = children.run(command, is_apart=True)
     if done.returncode != 0:
         raise ModuleBuildError(f"{source.name} does not build", done.stderr)
@@ -334,7 +348,7 @@ def _answer(
         for direction in DIRECTIONS:
             at[direction] += found.latencies_ns(direction)
     tables = _tables(columns, pooled)
-    text = _csv((*columns, *ROW_COLUMNS), rows)
+    text = csv_text((*columns, *ROW_COLUMNS), rows)
     digest = hashlib.blake2b(digest_size=32)
     for part in (text, *(table["csv"] for table in tables)):
         digest.update(part.encode())
@@ -343,9 +357,9 @@ def _answer(
         "columns": columns,
         "tables": tables,
         "frames": {
-            "rows": _frame(text, columns),
-            "curves": _frame(_csv(columns, ()), columns),
-            **{table["name"]: _frame(table["csv"], columns) for table in tables},
+            "rows": frame_of(text, columns),
+            "curves": frame_of(csv_text(columns, ()), columns),
+            **{table["name"]: frame_of(table["csv"], columns) for table in tables},
         },
         "results_csv": text,
         "results_digest": digest.hexdigest(),
@@ -366,22 +380,9 @@ def _tables(
             values += [(*place, *metric) for metric in latency_metrics(direction, ordered)]
             histograms += [(*place, direction, *bucket) for bucket in buckets(ordered)]
     return [
-        {"name": "pooled", "csv": _csv((*columns, "metric", "value", "unit"), values)},
+        {"name": "pooled", "csv": csv_text((*columns, "metric", "value", "unit"), values)},
         {
             "name": "latencies",
-            "csv": _csv((*columns, "direction", "from_ns", "to_ns", "count"), histograms),
+            "csv": csv_text((*columns, "direction", "from_ns", "to_ns", "count"), histograms),
         },
     ]
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Comma-separated lines; the engine lets no cell need quotes."""
-    return "".join(",".join(map(str, line)) + "\n" for line in (columns, *rows))
-
-
-def _frame(text: str, columns: Sequence[str]) -> "polars.DataFrame":
-    """A table as the engine hands it over, but that its axes are words."""
-    import polars
-
-    types = {**dict.fromkeys(columns, polars.String), "value": polars.Float64}
-    return polars.read_csv(text.encode(), schema_overrides=types, infer_schema_length=None)

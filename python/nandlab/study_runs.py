@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nandlab import engine
 from nandlab.byte_sizes import natural_number
@@ -26,6 +26,9 @@ from nandlab.frame.run_directory import check_target, whole_folder, write_result
 from nandlab.outputs import check_file, keep
 from nandlab.policy.loading import register_for_study
 from nandlab.present import Presented, present, write_report
+
+if TYPE_CHECKING:
+    from nandlab.cases.study import Plan
 
 _KERNEL = "kernel"
 """The kind of study that a real kernel carries out."""
@@ -73,7 +76,22 @@ class RunRequest:
 
         Raises `NandlabError` with file, line and a suggestion if something is wrong with it.
         """
+        if self.has_cases:
+            return dict(self.cases_plan.study)
         return engine.describe_study(self.path, list(self.sets), self.seed, quick=self.quick)
+
+    @cached_property
+    def has_cases(self) -> bool:
+        """Whether the study has cases beside it."""
+        # Asked of the folder: `nandlab run` does without the module where there are none.
+        return (Path(self.path).parent / "cases.toml").is_file()
+
+    @cached_property
+    def cases_plan(self) -> "Plan":
+        """The plan of a study of cases."""
+        from nandlab.cases.study import plan_of
+
+        return plan_of(self.path, self.sets, self.seed, quick=self.quick)
 
     @cached_property
     def needs_processes(self) -> bool:
@@ -176,6 +194,13 @@ def _answer(
 ) -> dict[str, Any]:
     """What the study yields: of the engine, or of a real kernel."""
     study, jobs = request.plan(), request.jobs or processors()
+    if request.has_cases:
+        from nandlab.cases.study import run_cases
+
+        for option, given in (("timeline", request.timeline), ("cluster", request.cluster)):
+            if given is not None:
+                raise NandlabError(f"--{option}: a study of cases has none; take it out")
+        return run_cases(request.cases_plan, jobs=jobs, progress=progress)
     # Asked before the modules of emulated machines are loaded, which takes as long as a short run.
     if study["workload"]["kind"] == _KERNEL:
         from nandlab.kernel_study import run_kernel_study

@@ -7,6 +7,7 @@ from nandlab import engine
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
     from typing import Any
 
 
@@ -37,7 +38,18 @@ def resolved_studies(names: Iterable[str]) -> list[dict[str, Any]]:
     files = shipped_studies()
     for name in names:
         path = files[name]
-        study = engine.describe_study(path, [], None, quick=False)
+        study = _resolved(path)
         summary = study.get("title", "")
         found.append({**study, "name": name, "summary": summary, "file": str(path)})
     return found
+
+
+def _resolved(path: Path) -> dict[str, Any]:
+    """A study as it is run: one of cases has more axes than the engine knows."""
+    from nandlab.cases import has_cases
+
+    if has_cases(path):
+        from nandlab.cases.study import plan_of
+
+        return dict(plan_of(str(path), (), None, quick=False).study)
+    return engine.describe_study(path, [], None, quick=False)

@@ -18,12 +18,11 @@ class Study:
 
         Raises `NandlabError` with file, line and a suggestion if something is wrong.
         """
-        from nandlab import engine
         from nandlab.study_files import find_study
 
         self.path = Path(find_study(str(study)))
         """The study file."""
-        self._plan = engine.describe_study(self.path, [], None, quick=False)
+        self._plan = self._resolved([], quick=False)
 
     @classmethod
     def from_toml(cls, text: str | Path) -> "Study":
@@ -62,10 +61,14 @@ class Study:
 
         Raises `NandlabError` for a value that does not fit.
         """
-        from nandlab import engine
-
         sets = [f"{key}={setting_text(value)}" for key, value in (set or {}).items()]
-        return engine.describe_study(self.path, sets, None, quick=quick)
+        return self._resolved(sets, quick=quick)
+
+    def _resolved(self, sets: list[str], *, quick: bool) -> dict[str, Any]:
+        from nandlab.study_runs import RunRequest
+
+        name = str(self.path)
+        return RunRequest(name, name, Path(), sets, quick=quick).plan()
 
     def run(
         self,

@@ -96,7 +96,9 @@ class Presented:
     def first_chart(self) -> Chart | None:
         """The figure of the first screen."""
         wanted = self.report.first_figure
-        return next((one for one in self.charts if one.identifier == wanted), None)
+        # A short form need not draw the figure that the whole one shows first.
+        spare = self.charts[0] if wanted and self.charts else None
+        return next((one for one in self.charts if one.identifier == wanted), spare)
 
     @property
     def first_table(self) -> ShownTable | None:
