@@ -289,7 +289,8 @@ impl PageCache {
         {
             // `folio_wait_writeback`, and all who come to it: writers of a stable page, truncation, `fsync`.
             if set & WRITE_BACK != 0 && awaited.is_none() {
-                awaited = waits::begin(self, mapping, &[index..index + 1], waiter);
+                let page = index..index + 1;
+                awaited = waits::begin(self, mapping, std::slice::from_ref(&page), waiter);
             }
             self.waiting.set(self.waiting.get() + 1);
             self.line(mapping, index).wait().await;

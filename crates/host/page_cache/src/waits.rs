@@ -6,9 +6,9 @@
 //!
 //! | a task waits | where | paper |
 //! |---|---|---|
-//! | `fsync`, `sync`, `O_SYNC`, a direct transfer: pages sent before | [`Mapping::write_and_wait`] | D_sync |
-//! | a page that is written again, while it must not change | `lock_page` of `write.rs` | D_data |
-//! | a page that is cut off, or held by a file system | `truncate`, `lock_pages` | D_data |
+//! | `fsync`, `sync`, `O_SYNC`, a direct transfer: pages sent before | [`Mapping::write_and_wait`] | `D_sync` |
+//! | a page that is written again, while it must not change | `lock_page` of `write.rs` | `D_data` |
+//! | a page that is cut off, or held by a file system | `truncate`, `lock_pages` | `D_data` |
 //! | a writer that is held for dirty pages | `throttle.rs` | none: an extension |
 //!
 //! Journals and discards are not modelled here, and neither are the paper's waits for them.

@@ -7,6 +7,7 @@ use process::Process;
 use sched::{Bio, Direction};
 use sim::Simulation;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 const FLUSHER: u32 = 900;
@@ -15,6 +16,11 @@ const WAITER: Process = Process::new(7);
 fn write(number: u64) -> Bio {
     // Far apart, or they would be merged.
     bio(FLUSHER, Direction::Write, number * 1000)
+}
+
+/// Sectors of a page.
+fn page_at(sector: u64) -> Vec<Range<u64>> {
+    std::iter::once(sector..sector + 8).collect()
 }
 
 /// The numbers of writes in the order in which they were sent, with the times in milliseconds.
@@ -65,7 +71,7 @@ fn five_writes(scheduler: &str, sector: u64, waits_ns: u64) -> (Sent, u64) {
             drop(queue.submit(write(number), None).await);
         }
         sim.sleep(MS / 2).await;
-        let awaited = queue.await_sectors(vec![sector..sector + 8], WAITER);
+        let awaited = queue.await_sectors(page_at(sector), WAITER);
         sim.sleep(waits_ns).await;
         drop(awaited);
     });
@@ -100,7 +106,7 @@ fn waits_before(plugged: bool, goes_on: bool) -> Sent {
             // The scheduler does not see it before the plug goes.
             drop(queue.submit(write(4), Some(&plug)).await);
         }
-        let awaited = queue.await_sectors(vec![4000..4008], WAITER);
+        let awaited = queue.await_sectors(page_at(4000), WAITER);
         sim.sleep(MS / 2).await;
         let kept = goes_on.then_some(awaited);
         if plugged {
@@ -135,7 +141,7 @@ fn a_write_that_waits_for_a_request_is_promoted_when_it_gets_one() {
     let (sim, queue) = (rig.simulation.handle(), rig.queue.clone());
     sim.clone().spawn(async move {
         sim.sleep(MS / 2).await;
-        let awaited = queue.await_sectors(vec![6000..6008], WAITER);
+        let awaited = queue.await_sectors(page_at(6000), WAITER);
         sim.sleep(10 * MS).await;
         drop(awaited);
     });
@@ -156,10 +162,10 @@ fn a_request_is_promoted_with_all_its_bios_also_when_a_merge_makes_it_awaited() 
             for number in 1..=4 {
                 drop(queue.submit(write(number), None).await);
             }
-            let awaited = before.then(|| queue.await_sectors(vec![4008..4016], WAITER));
+            let awaited = before.then(|| queue.await_sectors(page_at(4008), WAITER));
             let behind = Bio { sector: 4008, ..write(4) };
             drop(queue.submit(behind, None).await);
-            let awaited = awaited.unwrap_or_else(|| queue.await_sectors(vec![4008..4016], WAITER));
+            let awaited = awaited.unwrap_or_else(|| queue.await_sectors(page_at(4008), WAITER));
             sim.sleep(10 * MS).await;
             drop(awaited);
         });
@@ -177,7 +183,7 @@ fn a_plugged_queue_goes_when_a_task_waits() {
         sim.clone().spawn(async move {
             drop(queue.submit(write(1), None).await);
             sim.sleep(MS).await;
-            let awaited = waits.then(|| queue.await_sectors(vec![1000..1008], WAITER));
+            let awaited = waits.then(|| queue.await_sectors(page_at(1000), WAITER));
             sim.sleep(10 * MS).await;
             drop(awaited);
         });

@@ -192,7 +192,8 @@ fn sync_under_load(scheduler: &str, way: &str, kernel: &str, seed: u64) -> Synce
         for call in 0..100 {
             small.write(WAITER, call * 4096, 4096, Mode::Buffered).await.expect("room");
             sim.sleep(100 * MS).await;
-            taken.borrow_mut().push(small.fsync(WAITER).await.expect("sound").latency_ns);
+            let synced = small.fsync(WAITER).await.expect("sound");
+            taken.borrow_mut().push(synced.latency_ns);
         }
         sim.stop();
     });

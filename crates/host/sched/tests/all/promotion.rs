@@ -197,7 +197,7 @@ impl Draw {
 }
 
 /// Random requests, merges, waits, exits and completions; what was sent in which order, and how many were promoted.
-fn random_run(entry: &'static SchedulerEntry, seed: u64, promotes: bool) -> (Vec<u64>, u32) {
+fn random_run(entry: &'static SchedulerEntry, seed: u64, with_waits: bool) -> (Vec<u64>, u32) {
     let mut draw = Draw(seed);
     let mut elevator = elevator(entry, seed.is_multiple_of(2));
     let (mut now_ns, mut promoted) = (0, 0);
@@ -216,22 +216,19 @@ fn random_run(entry: &'static SchedulerEntry, seed: u64, promotes: bool) -> (Vec
                 let sync = direction == Direction::Read || draw.below(4) == 0;
                 let pid = if sync { 1 + draw.below(5) as u32 } else { FLUSHER };
                 let new = bio(pid, direction, sync, 8 * draw.below(200));
-                match elevator.try_merge(now_ns, &new) {
-                    Some(merged) => {
-                        let absorbed = merged.absorbed;
-                        inserted -= u64::from(absorbed.is_some());
-                        waiting.retain(|id| Some(*id) != absorbed);
-                    }
-                    None => {
-                        waiting.push(elevator.insert(now_ns, new));
-                        inserted += 1;
-                    }
+                if let Some(merged) = elevator.try_merge(now_ns, &new) {
+                    let absorbed = merged.absorbed;
+                    inserted -= u64::from(absorbed.is_some());
+                    waiting.retain(|id| Some(*id) != absorbed);
+                } else {
+                    waiting.push(elevator.insert(now_ns, new));
+                    inserted += 1;
                 }
             }
             4..6 if !waiting.is_empty() => {
                 let id = waiting[draw.below(waiting.len() as u64) as usize];
                 let waiter = Process::new(1 + draw.below(5) as u32);
-                promoted += u32::from(promotes && elevator.promote(now_ns, id, waiter));
+                promoted += u32::from(with_waits && elevator.promote(now_ns, id, waiter));
             }
             6 if step % 50 == 7 => {
                 let gone = elevator.exit(now_ns, 1 + draw.below(5) as u32);
