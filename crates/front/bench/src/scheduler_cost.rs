@@ -7,7 +7,7 @@
 use crate::ALLOCATOR;
 use crate::processor_time::Stopwatch;
 use nand::random::Stream;
-use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, RequestId, SCHEDULERS, Settings};
+use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, RequestId, SCHEDULERS};
 use std::collections::{BTreeMap, VecDeque};
 
 const PROCESSES: u32 = 16;
@@ -43,7 +43,7 @@ pub(crate) fn measure() -> Vec<SchedulerCost> {
 }
 
 fn elevator(entry: &sched::SchedulerEntry) -> Elevator {
-    let settings = Settings::new(&[entry.parameters], &BTreeMap::new()).expect("defaults");
+    let settings = entry.settings(&BTreeMap::new()).expect("defaults");
     let options = ElevatorOptions {
         hz: 1000,
         rotational: false,

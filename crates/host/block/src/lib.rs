@@ -15,7 +15,7 @@ mod served;
 pub use bio_times::{BioTimes, Observer, WaitBreakdown};
 pub use plug::Plug;
 pub use pool::{Grant, PoolRules, RequestPool};
-pub use queue::{Handle, Plugging, QueueOptions, RequestQueue};
+pub use queue::{Awaited, Handle, Plugging, QueueOptions, RequestQueue};
 pub use served::{Bytes, Part, ServedDevice, Serving};
 
 #[cfg(test)]

@@ -4,8 +4,10 @@
 //! many commands with the device as it admits. Source: Linux 2.6.29 and 3.4, `block/blk-core.c`.
 //! This file has what tasks call and what wakes them; `state.rs` what becomes of requests between.
 
+mod awaited;
 mod state;
 
+pub use awaited::Awaited;
 pub(crate) use state::Member;
 
 use crate::occupancy::CommandNumber;

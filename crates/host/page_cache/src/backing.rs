@@ -3,8 +3,9 @@
 use crate::direct::BIO_PAGES_MAX;
 use crate::transfer::BioKind;
 use crate::{FileError, Mapping, Process};
-use block::Plug;
+use block::{Awaited, Plug};
 use process::run_as;
+use sched::QuasiAsync;
 use std::ops::Range;
 use std::pin::Pin;
 
@@ -106,6 +107,17 @@ pub trait Backing {
 
     /// Lets bios go that wait in the plug of a task about to sleep.
     fn unplug(&self, _task: &Task) {}
+
+    /// What becomes of asynchronous writes of pages that a task has begun to wait for; none if nothing does.
+    fn quasi_async(&self) -> Option<&'static QuasiAsync> {
+        None
+    }
+
+    /// A task waits for pages that are being written, in ascending order and apart, as long as what is returned
+    /// lives.
+    fn await_pages(&self, _pages: &[Range<u64>], _waiter: Process) -> Option<Awaited> {
+        None
+    }
 
     /// True if so many writes are queued that one who need not write should not.
     fn is_write_congested(&self) -> bool {

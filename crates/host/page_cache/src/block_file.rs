@@ -8,10 +8,11 @@ use crate::mapping::pages_of;
 use crate::read_ahead::ReadAhead;
 use crate::transfer::BioKind;
 use crate::{FileError, Mapping, Mode, PAGE_BYTES, PageCache, Process, Transfer};
-use block::{BioTimes, RequestQueue};
+use block::{Awaited, BioTimes, RequestQueue};
 use board::Board;
 use device::SECTOR_BYTES;
 use rustc_hash::FxHashMap;
+use sched::QuasiAsync;
 use sim::{Cpus, Sim};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -30,6 +31,8 @@ struct Opened {
     board: Rc<Board>,
     queue: RequestQueue,
     mapping: Mapping,
+    /// First sector of the partition on the device.
+    first_sector: u64,
     size_bytes: u64,
     read_aheads: RefCell<FxHashMap<u32, Rc<Cell<ReadAhead>>>>,
     /// The flush that a call of a process waited for last.
@@ -45,7 +48,39 @@ impl BlockFile {
         queue: RequestQueue,
         cache: Rc<PageCache>,
     ) -> Self {
-        let size_bytes = queue.sectors() * SECTOR_BYTES;
+        let device = cache.add_device();
+        let sectors = 0..queue.sectors();
+        Self::open(sim, cpus, board, queue, (cache, device), sectors)
+    }
+
+    /// Opens a partition of the same device: its pages are its own, the queue and the flusher are those of the
+    /// device (`blkdev_get` of a partition takes the `backing_dev_info` of the whole disk).
+    ///
+    /// # Panics
+    /// The sectors do not lie on the device.
+    #[must_use]
+    pub fn partition(&self, sectors: Range<u64>) -> Self {
+        let Opened { sim, cpus, board, queue, mapping, first_sector, size_bytes, .. } = &*self.0;
+        let most = size_bytes / SECTOR_BYTES;
+        assert!(
+            sectors.start <= sectors.end && sectors.end <= most,
+            "a partition lies on its device"
+        );
+        let sectors = first_sector + sectors.start..first_sector + sectors.end;
+        let of_device = (mapping.cache.clone(), mapping.device().number);
+        Self::open(sim, cpus.clone(), board.clone(), queue.clone(), of_device, sectors)
+    }
+
+    fn open(
+        sim: &Sim,
+        cpus: Rc<Cpus>,
+        board: Rc<Board>,
+        queue: RequestQueue,
+        (cache, device): (Rc<PageCache>, u32),
+        sectors: Range<u64>,
+    ) -> Self {
+        let first_sector = sectors.start;
+        let size_bytes = (sectors.end - sectors.start) * SECTOR_BYTES;
         // A call that waits for a flush of its own finds its times here.
         let flushes = Rc::new(RefCell::default());
         let pages = Rc::new(DevicePages {
@@ -53,15 +88,24 @@ impl BlockFile {
             cpus: cpus.clone(),
             board: board.clone(),
             queue: queue.clone(),
+            first_sector,
             sectors: size_bytes / SECTOR_BYTES,
             flushes: Rc::clone(&flushes),
         });
-        let device = cache.add_device();
         let mapping = cache.add_mapping(device, pages);
         let read_aheads = RefCell::default();
         let sim = sim.clone();
-        let opened = Opened { sim, cpus, board, queue, mapping, size_bytes, read_aheads, flushes };
-        Self(Rc::new(opened))
+        Self(Rc::new(Opened {
+            sim,
+            cpus,
+            board,
+            queue,
+            mapping,
+            first_sector,
+            size_bytes,
+            read_aheads,
+            flushes,
+        }))
     }
 
     /// Bytes of the device.
@@ -181,7 +225,8 @@ impl BlockFile {
             bio_submit_ns: costs.bio_submit_ns,
             bio_complete_ns: costs.bio_complete_ns,
         };
-        let sectors = offset / SECTOR_BYTES..end / SECTOR_BYTES;
+        let first = this.first_sector;
+        let sectors = first + offset / SECTOR_BYTES..first + end / SECTOR_BYTES;
         let slowest = path.transfer(process, kind, sectors, costs.syscall_ns).await?;
         if is_cached && kind == BioKind::DirectWrite {
             this.mapping.invalidate(&pages);
@@ -200,6 +245,7 @@ struct DevicePages {
     cpus: Rc<Cpus>,
     board: Rc<Board>,
     queue: RequestQueue,
+    first_sector: u64,
     sectors: u64,
     flushes: Rc<RefCell<FxHashMap<u32, BioTimes>>>,
 }
@@ -213,9 +259,7 @@ impl DevicePages {
         while at < pages.end {
             let part = at..(at + most).min(pages.end);
             at = part.end;
-            let sector = sectors_of_pages(part.start);
-            // The last page of the device may lie in part behind its end.
-            let end = sectors_of_pages(part.end).min(self.sectors);
+            let Range { start: sector, end } = self.sectors_of(&part);
             self.cpus.run(self.board.costs.bio_submit_ns).await;
             let bio = kind.bio(task.process, sector, (end - sector) as u32);
             let handle = self.queue.submit(bio, Some(&task.plug)).await;
@@ -232,6 +276,13 @@ impl DevicePages {
                 }
             });
         }
+    }
+
+    /// Sectors of pages on the device.
+    fn sectors_of(&self, pages: &Range<u64>) -> Range<u64> {
+        // The last page may lie in part behind the end.
+        let end = sectors_of_pages(pages.end).min(self.sectors);
+        self.first_sector + sectors_of_pages(pages.start)..self.first_sector + end
     }
 
     fn is_congested(&self, kind: BioKind) -> bool {
@@ -274,6 +325,15 @@ impl Backing for DevicePages {
 
     fn unplug(&self, task: &Task) {
         self.queue.unplug(&task.plug);
+    }
+
+    fn quasi_async(&self) -> Option<&'static QuasiAsync> {
+        Some(self.queue.quasi_async())
+    }
+
+    fn await_pages(&self, pages: &[Range<u64>], waiter: Process) -> Option<Awaited> {
+        let runs = pages.iter().map(|run| self.sectors_of(run)).collect();
+        Some(self.queue.await_sectors(runs, waiter))
     }
 
     fn is_write_congested(&self) -> bool {

@@ -25,6 +25,7 @@ mod page_tree;
 mod read_ahead;
 mod throttle;
 mod transfer;
+mod waits;
 mod write;
 
 pub use ::process::Process;

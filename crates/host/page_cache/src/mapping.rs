@@ -8,7 +8,7 @@ use crate::frames::{DIRTY, LOCKED, MARKER, UPTODATE, WRITE_BACK};
 use crate::page_tree::Tag;
 use crate::read_ahead::{ReadAhead, Request};
 use crate::{FileError, PAGE_BYTES, PageCache, Process};
-use process::run_as;
+use process::{current, run_as};
 use shared_page::SharedPage;
 use std::cell::Cell;
 use std::ops::Range;
@@ -168,7 +168,7 @@ impl Mapping {
             } else if flags & LOCKED != 0 {
                 // Locked and not up to date: the read of another process is on its way.
                 self.pay(owed_ns).await;
-                self.cache.wait_clear(self.number, page, LOCKED).await;
+                self.cache.wait_clear(self.number, page, LOCKED, process).await;
             } else {
                 // Neither: the read has failed. It is tried once more by this reader
                 // (`readpage` in `do_generic_file_read`).
@@ -323,6 +323,7 @@ impl Mapping {
         if self.unwritten_pages() == 0 {
             return;
         }
+        let _waits = self.begin_waits(&pages, process);
         let task = Task::new(process);
         // The pages that are dirty now: those that a writer adds meanwhile are not waited for, or
         // `fsync` would not end.
@@ -339,23 +340,30 @@ impl Mapping {
         // In the order of pages; those that end meanwhile are not found any more.
         while let Some(page) = self.next_tagged(Tag::WriteBack, at).filter(|page| *page < pages.end)
         {
-            self.cache.wait_clear(self.number, page, WRITE_BACK).await;
+            self.cache.wait_clear(self.number, page, WRITE_BACK, process).await;
             at = page + 1;
         }
     }
 
     /// The dirty pages of a range at this moment, as ranges.
     pub fn dirty_runs(&self, pages: &Range<u64>) -> Vec<Range<u64>> {
+        self.tagged_runs(Tag::Dirty, pages, u64::MAX)
+    }
+
+    /// The first pages of a range that have a tag, at most `most`, as ranges.
+    pub(crate) fn tagged_runs(&self, tag: Tag, pages: &Range<u64>, most: u64) -> Vec<Range<u64>> {
         let state = self.cache.state.borrow();
         let tree = &state.mappings[self.number as usize].pages;
         let mut runs: Vec<Range<u64>> = Vec::new();
-        let mut at = pages.start;
-        while let Some(page) = tree.next(Tag::Dirty, at).filter(|page| *page < pages.end) {
+        let (mut at, mut count) = (pages.start, 0);
+        while count < most
+            && let Some(page) = tree.next(tag, at).filter(|page| *page < pages.end)
+        {
             match runs.last_mut() {
                 Some(run) if run.end == page => run.end += 1,
                 _ => runs.push(page..page + 1),
             }
-            at = page + 1;
+            (at, count) = (page + 1, count + 1);
         }
         runs
     }
@@ -384,7 +392,7 @@ impl Mapping {
             } else if flags & LOCKED != 0 {
                 // Sleeping with a plug could wait for itself.
                 self.backing().unplug(task);
-                self.cache.wait_clear(self.number, page, LOCKED).await;
+                self.cache.wait_clear(self.number, page, LOCKED, task.process).await;
             } else {
                 return Some(self.extend_run(page, pages.end.min(page.saturating_add(most))));
             }
@@ -403,7 +411,7 @@ impl Mapping {
             self.backing().unplug(task);
             // For integrity a page that is being written is waited for: what was changed since may
             // not be in that write.
-            self.cache.wait_clear(self.number, page, WRITE_BACK | LOCKED).await;
+            self.cache.wait_clear(self.number, page, WRITE_BACK | LOCKED, task.process).await;
         }
     }
 
@@ -446,9 +454,10 @@ impl Mapping {
 
     /// Drops all pages from one on, dirty or not, each once no task reads or writes it.
     pub async fn truncate(&self, from: u64) {
+        let _waits = self.begin_waits(&(from..u64::MAX), current());
         let mut at = from;
         while let Some(page) = self.next_tagged(Tag::Present, at) {
-            self.cache.wait_clear(self.number, page, LOCKED | WRITE_BACK).await;
+            self.cache.wait_clear(self.number, page, LOCKED | WRITE_BACK, current()).await;
             // Waiting lets others run: the page may be gone, and another may have come in front of
             // it.
             at = page + 1;
@@ -511,10 +520,11 @@ impl Mapping {
     /// Holds the pages from one on that are in the cache, each once no task reads or writes it.
     /// They are not written until [`Mapping::unlock_pages`] lets them go.
     pub async fn lock_pages(&self, from: u64) -> Vec<u64> {
+        let _waits = self.begin_waits(&(from..u64::MAX), current());
         let mut held = Vec::new();
         let mut at = from;
         while let Some(page) = self.next_tagged(Tag::Present, at) {
-            self.cache.wait_clear(self.number, page, LOCKED | WRITE_BACK).await;
+            self.cache.wait_clear(self.number, page, LOCKED | WRITE_BACK, current()).await;
             at = page + 1;
             if self.flags(page).is_some() {
                 self.cache.set_flags(self.number, page, LOCKED);

@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use crate::mapping::Mapping;
 use crate::page_tree::{PageTree, Tag};
 use crate::throttle::TaskState;
-use crate::{FileError, PAGE_BYTES, Process};
+use crate::{FileError, PAGE_BYTES, Process, waits};
 use board::Board;
 use process::run_as;
 use rustc_hash::FxHashMap;
@@ -280,9 +280,18 @@ impl PageCache {
         &self.waiters[(index.wrapping_add(u64::from(mapping)) % WAIT_QUEUES as u64) as usize]
     }
 
-    /// Waits until none of `flags` is set; at once if the page is not there.
-    pub(crate) async fn wait_clear(&self, mapping: u32, index: u64, flags: u8) {
-        while self.flags(mapping, index).is_some_and(|set| set & flags != 0) {
+    /// Waits until none of `flags` is set; at once if the page is not there. The block layer learns whose wait it
+    /// is, if the page is being written.
+    pub(crate) async fn wait_clear(&self, mapping: u32, index: u64, flags: u8, waiter: Process) {
+        let mut awaited = None;
+        while let Some(set) = self.flags(mapping, index).map(|set| set & flags)
+            && set != 0
+        {
+            // `folio_wait_writeback`, and all who come to it: writers of a stable page, truncation, `fsync`.
+            if set & WRITE_BACK != 0 && awaited.is_none() {
+                let page = index..index + 1;
+                awaited = waits::begin(self, mapping, std::slice::from_ref(&page), waiter);
+            }
             self.waiting.set(self.waiting.get() + 1);
             self.line(mapping, index).wait().await;
             self.waiting.set(self.waiting.get() - 1);

@@ -145,6 +145,7 @@ async fn writer_writes(mapping: &Mapping, process: Process, chunk: u64) {
         }
         // HZ / 10: a tenth of a second is the longest wait between two looks.
         let longest_ticks = (limits.hz / 10).max(1);
+        let _owed = mapping.begin_throttling(chunk, process);
         if limits.minds_congestion {
             let is_congested = mapping.backing().is_write_congested();
             device.wait_uncongested(is_congested, longest_ticks * limits.tick_ns).await;
@@ -252,7 +253,9 @@ async fn writer_pauses(mapping: &Mapping, process: Process, dirtied: u64) {
                 pause = longest;
             }
         }
+        let owed = mapping.begin_throttling(dirtied, process);
         cache.sim.sleep(pause.cast_unsigned() * limits.tick_ns).await;
+        drop(owed);
         let paid_until = Some(start_ticks + pause.cast_unsigned());
         set(TaskState { dirtied: 0, look_after: pace.pages, paid_until });
         // Without a rate the task waits until the device has cleaned, unless it has nothing to

@@ -189,7 +189,7 @@ impl Mapping {
                 }
                 Some(flags) if flags & busy != 0 => {
                     self.pay(owed_ns).await;
-                    self.cache.wait_clear(self.number, page, busy).await;
+                    self.cache.wait_clear(self.number, page, busy, process).await;
                 }
                 Some(flags) if skips_read || flags & UPTODATE != 0 => {
                     self.cache.set_flags(self.number, page, LOCKED);

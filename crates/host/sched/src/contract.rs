@@ -2,6 +2,7 @@
 //!
 //! A scheduler uses this file and never the table, so that each one can be read and tested alone.
 
+use crate::quasi_async::QUEUE_PARAMETERS;
 use crate::{Bio, Clock, Queue, RequestId, Settings};
 use settings::Parameter;
 
@@ -78,6 +79,21 @@ pub trait Scheduler: Send {
     /// `absorbed` has become part of `survivor` and must be forgotten (`elevator_merge_req_fn`).
     fn absorb(&mut self, now_ns: u64, survivor: RequestId, absorbed: RequestId, queue: &mut Queue);
 
+    /// True if a synchronous write has another place than an asynchronous one.
+    ///
+    /// Others keep the request where it is when a task begins to wait for it: to insert it again would put it
+    /// behind younger ones.
+    fn sorts_by_sync(&self) -> bool {
+        false
+    }
+
+    /// Forgets a write that waits, which is about to be inserted again as a synchronous one.
+    // Linux has no hook for it. A request that is joined to another leaves in the same way; joined to itself
+    // it hands on neither age nor place.
+    fn take_out(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
+        self.absorb(now_ns, id, id, queue);
+    }
+
     /// The request before this one in the order in which neighbours are joined after a front merge
     /// (`elevator_former_req_fn`).
     fn former(&self, _id: RequestId, _queue: &Queue) -> Option<RequestId> {
@@ -153,7 +169,7 @@ pub struct SchedulerEntry {
     pub summary: &'static str,
     /// Kernel file and version, or paper, that describes it.
     pub source: &'static str,
-    /// Its tunables, with the names, units and defaults of sysfs.
+    /// Its own tunables, with the names, units and defaults of sysfs.
     pub parameters: &'static [Parameter],
     /// Makes one, at time zero.
     pub build: BuildScheduler,
@@ -166,6 +182,11 @@ impl std::fmt::Debug for SchedulerEntry {
 }
 
 impl SchedulerEntry {
+    /// All its tunables: its own, then those of the request queue.
+    pub fn tunables(&self) -> impl Iterator<Item = &'static Parameter> + Clone + use<> {
+        self.parameters.iter().chain(QUEUE_PARAMETERS)
+    }
+
     /// Checks tunables and fills in defaults.
     ///
     /// # Errors
@@ -174,6 +195,6 @@ impl SchedulerEntry {
         &self,
         given: &std::collections::BTreeMap<String, settings::Value>,
     ) -> Result<Settings, settings::SettingError> {
-        Settings::new(&[self.parameters], given)
+        Settings::new(&[self.parameters, QUEUE_PARAMETERS], given)
     }
 }

@@ -3,9 +3,12 @@
 //! Models `elv_merge`, `attempt_merge`, `elv_next_request` and `elv_completed_request` of Linux
 //! 2.6.29 to 3.4 (`block/elevator.c`, `block/blk-merge.c`). Left out: segments, barriers, discards.
 
+use crate::quasi_async::{QuasiAsync, quasi_async};
 use crate::{
-    Bio, Clock, MergeSide, Queue, Request, RequestId, Scheduler, SchedulerEntry, Settings,
+    Bio, Clock, Direction, MergeSide, Queue, Request, RequestId, Scheduler, SchedulerEntry,
+    Settings,
 };
+use process::Process;
 
 /// Requests up to which a queue is checked after every call.
 ///
@@ -54,6 +57,7 @@ pub struct Elevator {
     queue: Queue,
     max_sectors: u32,
     merging: bool,
+    quasi_async: &'static QuasiAsync,
     /// Time of the last call, which no later call precedes.
     last_ns: u64,
     /// Calls since the last check of the whole queue, in debug builds.
@@ -69,6 +73,7 @@ impl Elevator {
             queue: Queue::new(clock, options.rotational, options.nr_requests),
             max_sectors: options.max_sectors,
             merging: options.merging,
+            quasi_async: quasi_async(settings.word("quasi_async")),
             last_ns: 0,
             unchecked_calls: 0,
         }
@@ -294,6 +299,41 @@ impl Elevator {
         self.scheduler.insert(now_ns, id, &mut self.queue);
         self.changed();
         id
+    }
+
+    /// What becomes of asynchronous requests that a task has begun to wait for.
+    pub fn quasi_async(&self) -> &'static QuasiAsync {
+        self.quasi_async
+    }
+
+    /// A task begins to wait for an asynchronous write: from now on it is the synchronous write that the task
+    /// would have sent itself. False if it is none, or has left the scheduler: then it is too late.
+    ///
+    /// The request keeps its sectors and the time at which it was made. Its age in the scheduler, and so its
+    /// expiry, begins anew; its place in the limit of requests stays that of an asynchronous one.
+    pub fn promote(&mut self, now_ns: u64, id: RequestId, waiter: Process) -> bool {
+        self.advance(now_ns);
+        let Request { bio, started, .. } = self.queue.requests[id];
+        // What is on the dispatch list goes in its order, whatever it is (`elv_next_request`).
+        let has_left = started || self.queue.dispatch_list().any(|other| other == id);
+        if bio.sync || bio.direction == Direction::Read || has_left {
+            return false;
+        }
+        // `WRITE_SYNC` carries `REQ_NOIDLE`: nothing follows what `fsync` waits for.
+        let promoted = Bio { sync: true, noidle: true, ..bio };
+        if self.scheduler.sorts_by_sync() {
+            self.scheduler.take_out(now_ns, id, &mut self.queue);
+            // The waiter's I/O context, as if its `fsync` had found the page dirty: its own queue, priority and
+            // share pay for the write.
+            let Process { pid, class, level } = waiter;
+            self.queue.requests[id].bio = Bio { pid, class, level, ..promoted };
+            self.scheduler.insert(now_ns, id, &mut self.queue);
+        } else {
+            // The owner stays: where it is kept may depend on it.
+            self.queue.requests[id].bio = promoted;
+        }
+        self.changed();
+        true
     }
 
     /// The driver asks for work: the head of the dispatch list, or what the scheduler moves there.

@@ -378,6 +378,10 @@ impl Scheduler for Row {
         }
     }
 
+    fn sorts_by_sync(&self) -> bool {
+        true
+    }
+
     fn complete(&mut self, _now_ns: u64, id: RequestId, _queue: &mut Queue) {
         self.urgent_in_flight.take_if(|urgent| *urgent == id);
     }

@@ -139,7 +139,7 @@ fn schedulers() -> Value {
                 "aliases": entry.aliases,
                 "summary": entry.summary,
                 "source": entry.source,
-                "parameters": entry.parameters.iter().map(parameter).collect::<Vec<Value>>(),
+                "parameters": entry.tunables().map(parameter).collect::<Vec<Value>>(),
             })
         })
         .collect()

@@ -30,13 +30,13 @@ pub(crate) fn scheduler_of(
     }
     given.extend(scheduler_settings(entry, name, values));
     let has = |entry: &SchedulerEntry, key: &str| {
-        entry.parameters.iter().any(|parameter| parameter.name == key)
+        entry.tunables().any(|parameter| parameter.name == key)
     };
     for (key, value) in study.mechanisms.get(mechanism).into_iter().flat_map(|m| &m.scheduler) {
         // A mechanism may name tunables that this scheduler lacks; one that none has is a slip.
         if !SCHEDULERS.iter().any(|entry| has(entry, key)) {
             let known: Vec<&str> =
-                SCHEDULERS.iter().flat_map(|e| e.parameters).map(|p| p.name).collect();
+                SCHEDULERS.iter().flat_map(|e| e.tunables()).map(|p| p.name).collect();
             return Err(StudyError::unknown("tunable", key, known.into_iter()));
         }
         if has(entry, key) {

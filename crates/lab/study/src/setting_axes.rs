@@ -63,7 +63,7 @@ pub(crate) fn is_of_scheduler(axis: &str) -> bool {
 }
 
 fn tunables(entry: &SchedulerEntry) -> impl Iterator<Item = &'static str> {
-    entry.parameters.iter().map(|parameter| parameter.name)
+    entry.tunables().map(|parameter| parameter.name)
 }
 
 /// Takes the settings of the device's layer, and its shape, from the values of axes.

@@ -3,6 +3,7 @@
 mod hardware;
 
 use super::QueueOptions;
+use super::awaited::Waits;
 use crate::occupancy::{CommandNumber, Occupancy};
 use crate::plug::Plugged;
 use crate::{BioTimes, Bytes, Observer, Part, RequestPool, ServedDevice, WaitBreakdown};
@@ -196,6 +197,8 @@ pub(super) struct State {
     /// Bios that the scheduler gave up at the exit of their process.
     pub(super) cancelled_bios: u64,
     pub(super) finished: Vec<Rc<BioState>>,
+    /// What tasks wait for, if such requests are promoted.
+    pub(super) waits: Waits,
     // Vectors of finished requests are used again: a request is made for each bio that is not
     // merged. Every new request takes one, that of a plug too, so that there are never more than
     // requests were once under way.
@@ -248,6 +251,7 @@ impl State {
             observers: Vec::new(),
             cancelled_bios: 0,
             finished: Vec::new(),
+            waits: Waits::default(),
             spare: Vec::new(),
             spare_lists: Vec::new(),
         }
@@ -338,6 +342,7 @@ impl State {
                 self.free_request(self.lines[absorbed.index()]);
             }
         }
+        self.promote_if_awaited(now_ns, merged.survivor);
         Ok(())
     }
 
@@ -384,6 +389,7 @@ impl State {
         );
         self.lines[id.index()] = self.line(bio);
         self.members[id.index()] = members;
+        self.promote_if_awaited(now_ns, id);
     }
 
     /// The scheduler sees the bio now.
@@ -410,6 +416,7 @@ impl State {
         self.spare.push(members);
         // Two requests became one: the plug's was allocated when its bio came.
         self.free_request(self.line(&bio));
+        self.promote_if_awaited(now_ns, id);
     }
 
     /// Gives a request back to the pool, and notes a task that may have it (`freed_request`).

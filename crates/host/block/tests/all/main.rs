@@ -1,5 +1,6 @@
 //! Every test of `block` in one program, which is built in a fraction of the time of many.
 
+mod awaited;
 mod limit;
 mod packed;
 mod plugging;

@@ -4,6 +4,7 @@ mod backing;
 mod cache_state;
 mod direct;
 mod flusher;
+mod quasi_async;
 mod reading;
 mod support;
 mod write_back;

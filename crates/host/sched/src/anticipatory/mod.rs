@@ -650,6 +650,10 @@ impl Scheduler for Anticipatory {
         self.processes.end_request(self.owner(absorbed), queue.jiffies(now_ns), side);
     }
 
+    fn sorts_by_sync(&self) -> bool {
+        true
+    }
+
     fn former(&self, id: RequestId, queue: &Queue) -> Option<RequestId> {
         self.lane(Side::of(&queue.requests[id])).by_sector.previous(id)
     }

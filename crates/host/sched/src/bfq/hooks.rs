@@ -275,6 +275,10 @@ impl Scheduler for Bfq {
         self.forget_request(absorbed);
     }
 
+    fn sorts_by_sync(&self) -> bool {
+        true
+    }
+
     fn former(&self, id: RequestId, queue: &Queue) -> Option<RequestId> {
         let former = self.queues[self.owner(id).queue].waiting.previous(id)?;
         same_priority(&queue.requests[id].bio, &queue.requests[former].bio).then_some(former)

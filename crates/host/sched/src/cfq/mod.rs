@@ -519,6 +519,10 @@ impl<V: Version> Scheduler for Cfq<V> {
         self.put_request(now, absorbed, queue);
     }
 
+    fn sorts_by_sync(&self) -> bool {
+        true
+    }
+
     fn former(&self, id: RequestId, _queue: &Queue) -> Option<RequestId> {
         self.queues[self.owner(id).queue].waiting.previous(id)
     }

@@ -198,6 +198,10 @@ impl<P: Policy> Scheduler for Sfq<P> {
         self.queues.remove(absorbed, queue);
     }
 
+    fn sorts_by_sync(&self) -> bool {
+        true
+    }
+
     fn exit(&mut self, _now_ns: u64, pid: u32, queue: &mut Queue) {
         self.queues.exit(pid, queue);
     }

@@ -305,6 +305,10 @@ impl Scheduler for Sfq2 {
         self.queues.absorb(survivor, absorbed, queue);
     }
 
+    fn sorts_by_sync(&self) -> bool {
+        true
+    }
+
     fn complete(&mut self, now_ns: u64, id: RequestId, queue: &mut Queue) {
         self.last_ns = now_ns;
         let bio = queue.requests[id].bio;

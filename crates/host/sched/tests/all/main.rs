@@ -4,6 +4,7 @@ mod deadline_bound;
 mod dispatch_list;
 mod merging;
 mod mix;
+mod promotion;
 mod sfq2_bounds;
 mod sfq2_rows;
 mod state;

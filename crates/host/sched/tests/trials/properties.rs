@@ -182,8 +182,7 @@ impl Case {
     /// The tunables this input sets; extreme values only if asked for.
     fn given(&self, entry: &SchedulerEntry, extremes: bool) -> BTreeMap<String, Value> {
         entry
-            .parameters
-            .iter()
+            .tunables()
             .zip(&self.picks)
             .filter_map(|(parameter, pick)| {
                 let values = interesting_values(parameter, extremes);

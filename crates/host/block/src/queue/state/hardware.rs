@@ -86,7 +86,8 @@ impl State {
             let held = hardware.held.pop_front();
             let Some(id) = held.or_else(|| self.elevator.next_for(queue, now_ns)) else { break };
             let bio = &self.elevator.queue().requests[id].bio;
-            let own = self.map.hardware_queue(bio.pid);
+            // That of its tag, which it keeps if it becomes the request of a process that waits for it.
+            let own = self.lines[id.index()] / 2;
             if own != queue && self.hardware[own].outstanding >= self.queue_depth {
                 // It has no tag there: it waits for its own queue, and this one asks no further
                 // (`__blk_mq_do_dispatch_sched`).

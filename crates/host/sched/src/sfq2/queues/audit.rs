@@ -36,9 +36,13 @@ impl Queues {
     }
 }
 
+/// What breaks an account.
+#[cfg(test)]
+type Break = fn(&mut Queues);
+
 /// What breaks an account, and what [`Queues::audit`] says of it.
 #[cfg(test)]
-pub(in crate::sfq2) const BREAKS: [(&str, fn(&mut Queues)); 7] = [
+pub(in crate::sfq2) const BREAKS: [(&str, Break); 7] = [
     ("all expire", |queues| queues.len += 1),
     ("a request is at home", |queues| queues.homes[0] += 1),
     ("who waits stands in a ring", |queues| queues.processes[0].is_in_ring = false),
