@@ -40,7 +40,7 @@ suspend = "page"
 """
 
 
-def small_device(folder: Path, *, cycles: int = 300) -> Path:
+def small_device(folder: Path, *, cycles: int = 1500) -> Path:
     """A device of two dies whose blocks stand few cycles."""
     part = (ROOT / "parts" / "k9f2g08u0c.toml").read_text(encoding="utf-8")
     part = part.replace("erase_cycles_max = 100000", f"erase_cycles_max = {cycles}")
@@ -78,7 +78,7 @@ def test_a_device_has_a_life_between_two_ends(tmp_path: Path) -> None:
     for one in details["ends"]:
         assert one["simulated_host_bytes"] < one["one_percent"]["host_bytes"]
     # Twice the cycles: about twice the life.
-    stronger = nandlab.life(trace, device=small_device(tmp_path, cycles=600)).rows[0]
+    stronger = nandlab.life(trace, device=small_device(tmp_path, cycles=3000)).rows[0]
     share = stronger["first_block_low_host_bytes"] / row["first_block_low_host_bytes"]
     assert share == pytest.approx(2, rel=0.1)
     # The estimate for even wear is above the life of a device that is full.

@@ -47,12 +47,12 @@ const WINDOW_PASSES_MAX: u32 = 64;
 const SHORT_ERASES: u64 = 64;
 /// Short windows in a life; then it stays without an end.
 /// Two file systems under the shipped data logger take less than a minute with them.
-const SHORT_WINDOWS_MAX: u32 = 40;
+const SHORT_WINDOWS_MAX: u32 = 28;
 /// Erases of the most worn block, all short windows together, before a gap may follow them.
 /// With fewer, the place at which the turn of the blocks stands looks like wear that differs.
 const TURNS: u64 = 8;
 /// Gaps after short windows in a life, at least.
-const SHORT_GAPS: u32 = 8;
+const SHORT_GAPS: u32 = 4;
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -304,8 +304,11 @@ impl Accelerator {
             if let Some(threshold) = threshold.filter(|_| !is_levelled) {
                 // The spread of one window is what each window of the gap adds, as rates are taken
                 // to be constant.
-                let widening = spread(&|at| own[at]).max(1 << 10) >> 10;
-                widest = widest.min((threshold / u64::from(WIDENING)).max(1) / widening);
+                let widening = spread(&|at| own[at]).max(if is_cut { 1 } else { 1 << 10 });
+                let room = (threshold / u64::from(WIDENING)).max(1);
+                // A short window may widen it by less than one erase.
+                let of_gap = if is_cut { (room << 10) / widening } else { room / (widening >> 10) };
+                widest = widest.min(of_gap);
             }
         }
         let gaps = if is_cut { SHORT_GAPS } else { GAPS };

@@ -76,7 +76,9 @@ fn a_rate_stretches_the_times_of_a_trace() {
     at_rate(&mut commands, 8192, 8192.0);
     assert_eq!(commands[3].arrival_ns, 86_400_000_000_000);
     assert_eq!(commands[0].arrival_ns, 0);
-    commands.iter_mut().for_each(|one| one.arrival_ns = 0);
+    for one in &mut commands {
+        one.arrival_ns = 0;
+    }
     at_rate(&mut commands, 8192, 8192.0);
     assert_eq!(commands[1].arrival_ns, 43_200_000_000_000);
 }

@@ -65,7 +65,8 @@ fn run(case: &Case, has_gaps: bool) -> Worn {
         play(&machine, &still, &mounted.vfs, false).await.map_err(told)?;
         let text = writes(own.writes, 7, 12000, "hot") + "sleep 2000\n";
         let script = script::parse(&text).map_err(|error| error.to_string())?;
-        let worn = follow(&machine, &mounted.vfs, &script, (still_data, LIMIT), has_gaps).await;
+        let worn =
+            follow(&machine, &mounted.vfs, &script, (still_data, LIMIT), has_gaps, u32::MAX).await;
         worn.map_err(told)
     });
     outcome.value.expect("no power cut").expect("a life")
