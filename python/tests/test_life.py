@@ -94,7 +94,7 @@ def test_a_script_that_wears_little_has_a_bound_by_its_most_worn_block(tmp_path:
         values = one["details"]
         assert values["life_is_bound"] == 1
         # In so many passes no block had eight turns.
-        assert values["life_passes"] == 320
+        assert values["life_passes"] == 192
         cycles, erases = int(values["life_erase_cycles_max"]), int(values["life_hottest_erases"])
         bound = int(values["life_simulated_host_bytes"]) * cycles // (erases + 1)
         assert one["first_block"]["low_bytes"] == one["one_percent"]["low_bytes"] == bound

@@ -25,8 +25,8 @@ use vfs::{CallKind, Vfs};
 /// Passes of the script that are simulated where no end can be extrapolated.
 const PASSES_MAX: u32 = 64;
 /// Passes that are simulated at most; what has no end by then has a bound.
-/// One of the shipped data logger takes a twentieth of a second: two file systems stay below a minute.
-const ALL_PASSES_MAX: u32 = 320;
+/// One of the shipped data logger takes up to a tenth of a second: two file systems stay below a minute.
+const ALL_PASSES_MAX: u32 = 192;
 
 /// How far the work wore the flash.
 struct Worn {
