@@ -191,6 +191,14 @@ def life_of_trace(
     return call("life_of_trace", trace, options, years, bytes_per_day)
 
 
+def life_of_device(
+    trace: str | Path, arguments: Mapping[str, Any], reading: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Wear a named device out by a trace that is repeated without end."""
+    register_named(arguments)
+    return call("life_of_device", trace, arguments, reading)
+
+
 def cycles_within_ecc(part: str, data_bytes: int, age_years: float) -> int:
     """The most cycles at which data of this age keeps on a part; the rated ones at most."""
     cycles: int = _raw("cycles_within_ecc", part, data_bytes, age_years)

@@ -93,12 +93,13 @@ def test_a_script_that_wears_little_has_a_bound_by_its_most_worn_block(tmp_path:
     for one in found.answer["candidates"]:
         values = one["details"]
         assert values["life_is_bound"] == 1
-        assert values["life_passes"] == 64
+        # In so many passes no block had eight turns.
+        assert values["life_passes"] == 192
         cycles, erases = int(values["life_erase_cycles_max"]), int(values["life_hottest_erases"])
         bound = int(values["life_simulated_host_bytes"]) * cycles // (erases + 1)
         assert one["first_block"]["low_bytes"] == one["one_percent"]["low_bytes"] == bound
-        # No bound is above the estimate for even wear.
-        assert bound <= one["lifetime_host_bytes"] == one["first_block"]["high_bytes"]
+        # The high end supposes even wear, which is an estimate of one pass.
+        assert one["first_block"]["high_bytes"] == max(bound, one["lifetime_host_bytes"])
 
 
 def test_work_that_writes_nothing_wears_nothing(tmp_path: Path) -> None:

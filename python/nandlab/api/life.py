@@ -46,6 +46,7 @@ def life(
     years: float = 10,
     ftl: str | None = None,
     fs: str | None = None,
+    device: str | Path | None = None,
     part: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     blocks: int | None = None,
@@ -69,8 +70,11 @@ def life(
         years: Set the years that the flash has to last.
         ftl: Use these translation layers, separated by commas, or ubi. For traces.
         fs: Use these file systems on raw NAND, separated by commas. For scripts.
+        device: Use this device: a name (see `nandlab list devices`) or a device file. For traces,
+            instead of --ftl.
         part: Use this chip: a name (see `nandlab list parts`) or a part file.
-        settings: Set a parameter of the layer, as NAME=VALUE. May be repeated.
+        settings: Set a parameter of the layer, as NAME=VALUE, or a key of the device. May be
+            repeated.
         blocks: Replace the number of blocks of the part.
         logical_size: Set the size of the device, such as 100MiB. Without it: as much as fits.
         address: Choose what becomes of addresses past the end: error stops, modulo wraps them
@@ -86,7 +90,12 @@ def life(
     bytes_per_day = None if rate is None else bytes_a_day(rate, "--rate")
     given = _workload_file(workload)
     if given is not None and given.kind != "trace":
-        layered = {"--ftl": ftl, "--set": settings or None, "--logical-size": logical_size}
+        layered = {
+            "--ftl": ftl,
+            "--device": device,
+            "--set": settings or None,
+            "--logical-size": logical_size,
+        }
         _refuse(layered, f"{given.shown} is a script: name file systems with --fs")
         if fs is None:
             raise NandlabError("--fs: name the file systems that carry out the script")
@@ -105,9 +114,21 @@ def life(
         return _answer(given.shown, years, rows, told)
     mounted = {"--fs": fs, "--board": board, "--kernel": kernel}
     _refuse(mounted, "a trace has no file system: name translation layers with --ftl")
-    if ftl is None:
-        raise NandlabError("--ftl: name translation layers, or ubi, that serve the trace")
     trace: str | Path = workload
+    if device is not None:
+        chip = {"--ftl": ftl, "--part": part, "--blocks": blocks, "--logical-size": logical_size}
+        _refuse(chip, "a device has its own; change keys of it with --set, as flash.ftl=page")
+        if given is not None and given.file is not None:
+            trace = given.file
+        row = _device_row(trace, device, settings, address, reading, years, bytes_per_day)
+        from nandlab.lifetime.traces import conditions
+
+        return _answer(str(workload), years, [row], conditions([row]))
+    if ftl is None:
+        raise NandlabError(
+            "--ftl: name translation layers, or ubi, that serve the trace; "
+            "or name a device with --device"
+        )
     if given is not None and given.file is not None:
         trace = given.file
         logical_size = logical_size or given.workload.get("capacity_bytes")
@@ -122,6 +143,23 @@ def life(
     layers = [one if ".py:" in one else one.lower() for one in names]
     rows = [life_of_layer(trace, one, options, years, bytes_per_day) for one in layers]
     return _answer(str(workload), years, rows, conditions(rows))
+
+
+def _device_row(
+    trace: str | Path,
+    device: str | Path,
+    settings: Mapping[str, Any] | None,
+    address: str,
+    reading: TraceReading,
+    years: float,
+    bytes_per_day: float | None,
+) -> dict[str, Any]:
+    from nandlab.api.runs import setting_text
+    from nandlab.lifetime.traces import life_of_device
+
+    changes = {key: setting_text(one) for key, one in (settings or {}).items()}
+    how = checked(reading)
+    return life_of_device(trace, str(device), changes, address, how, years, bytes_per_day)
 
 
 def _refuse(given: Mapping[str, object], reason: str) -> None:

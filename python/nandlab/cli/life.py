@@ -14,9 +14,9 @@ from nandlab.terminal.tables import print_rows, text_column
 def life(found: api.Life, given: Given) -> None:
     """Say how many years flash lasts if a workload goes on without end.
 
-    A workload file of kind script goes with --fs, a trace with --ftl. The work is repeated, and
-    wear is extrapolated block by block until blocks reach their rated cycles. Retention and read
-    disturb follow the part's error model.
+    A workload file of kind script goes with --fs, a trace with --ftl or --device. The work is
+    repeated, and wear is extrapolated block by block until blocks reach their rated cycles.
+    Retention and read disturb follow the part's error model.
 
     The low end of the range is a device full of old data, the high end one that holds nothing
     else. docs/life.md says what is modelled.

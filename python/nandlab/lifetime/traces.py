@@ -1,4 +1,4 @@
-"""Lives of translation layers and of UBI under a block trace."""
+"""Lives of translation layers, of UBI and of named devices under a block trace."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,16 +20,39 @@ def life_of_layer(
 ) -> dict[str, Any]:
     """What the engine found, with the spans and the verdict; a table as JSON has it."""
     given = {**options, "ftl": layer}
-    found = engine.life_of_trace(trace, given, years, bytes_per_day)
+    return _row(layer, engine.life_of_trace(trace, given, years, bytes_per_day), years)
+
+
+def life_of_device(
+    trace: str | Path,
+    device: str,
+    changes: Mapping[str, str],
+    address: str,
+    reading: Mapping[str, Any],
+    years: float,
+    bytes_per_day: float | None,
+) -> dict[str, Any]:
+    """The same of a named device; `changes` are keys of its file."""
+    arguments = {
+        "device": device,
+        "changes": dict(changes),
+        "address": address,
+        "bytes_per_day": bytes_per_day,
+        "years": years,
+    }
+    return _row(device, engine.life_of_device(trace, arguments, reading), years)
+
+
+def _row(name: str, found: dict[str, Any], years: float) -> dict[str, Any]:
     ends = found["ends"]
     rate = found["bytes_per_day"]
 
-    def of(name: str) -> Any:
-        return span([(one[name]["host_bytes"], one[name]["is_more"]) for one in ends], rate)
+    def of(which: str) -> Any:
+        return span([(one[which]["host_bytes"], one[which]["is_more"]) for one in ends], rate)
 
     life = of("life")
     return {
-        "name": layer,
+        "name": name,
         "verdict": verdict(life, years, writes=found["pass_bytes"] > 0),
         "life": vars(life),
         "first_block": vars(of("first_block")),

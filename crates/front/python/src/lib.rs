@@ -7,6 +7,7 @@ mod boundary;
 mod cells;
 mod columns;
 mod crash;
+mod device_life;
 mod device_replay;
 mod image;
 mod policies;
@@ -448,6 +449,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay, module)?)?;
     module.add_function(wrap_pyfunction!(life_of_trace, module)?)?;
     module.add_function(wrap_pyfunction!(cycles_within_ecc, module)?)?;
+    module.add_function(wrap_pyfunction!(device_life::life_of_device, module)?)?;
     module.add_function(wrap_pyfunction!(device_replay::replay_on_device, module)?)?;
     module.add_function(wrap_pyfunction!(convert, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;

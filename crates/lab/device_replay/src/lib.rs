@@ -7,6 +7,7 @@
 //! Traces record no process, so that all requests are those of one.
 
 mod account;
+mod commands;
 mod options;
 mod outcome;
 mod player;
@@ -14,6 +15,7 @@ mod source;
 mod stack;
 
 pub use account::{BAND_NAMES, PARTS};
+pub use commands::{TimedCommand, commands_of};
 pub use device::Preconditioning;
 pub use options::{Pace, ReplayOptions};
 pub use outcome::{Band, LatencySummary, Outcome, SizeClass, SlcUse, Wear};

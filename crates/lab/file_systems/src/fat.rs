@@ -5,7 +5,7 @@ use fat::{CpuCosts, Fat, FindingCode as Code, FormatOptions, MountOptions, find_
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory, Place};
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
-    MountRequest, MountedFileSystem, SharedMount,
+    MountRequest, MountedFileSystem, SharedMount, StillData,
 };
 use page_cache::PageCache;
 use std::any::Any;
@@ -141,6 +141,11 @@ impl MountedFileSystem for FatMount {
 
     fn protection_period_s(&self) -> Option<u64> {
         None
+    }
+
+    fn still_data(&self) -> StillData {
+        // The layer of the card below it levels wear, if anything does.
+        StillData::Stays
     }
 
     fn statistics(&self) -> Call<'_, Vec<Counter>> {

@@ -9,7 +9,7 @@ use mount::guarantee::{
 };
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
-    MountRequest, MountedFileSystem, SharedMount,
+    MountRequest, MountedFileSystem, SharedMount, StillData,
 };
 use page_cache::PageCache;
 use std::any::Any;
@@ -134,6 +134,11 @@ impl MountedFileSystem for Jffs2Mount {
 
     fn protection_period_s(&self) -> Option<u64> {
         None
+    }
+
+    fn still_data(&self) -> StillData {
+        // `jffs2_find_gc_block` (fs/jffs2/gc.c): 2 of 128 draws take the list of clean blocks.
+        StillData::MovesByChance { one_of: 64 }
     }
 
     fn statistics(&self) -> Call<'_, Vec<Counter>> {

@@ -4,7 +4,7 @@ use block_medium::BlockMedium;
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
-    MountRequest, MountedFileSystem, SharedMount,
+    MountRequest, MountedFileSystem, SharedMount, StillData,
 };
 use nilfs2::{
     CleanerSettings, CpuCosts, FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, find_profile,
@@ -82,6 +82,10 @@ impl MountedFileSystem for Nilfs2Mount {
 
     fn protection_period_s(&self) -> Option<u64> {
         self.protection_period_s
+    }
+
+    fn still_data(&self) -> StillData {
+        StillData::Stays
     }
 
     fn statistics(&self) -> Call<'_, Vec<Counter>> {

@@ -5,7 +5,7 @@ use mount::guarantee::{ALL_TORN, Durable, ExpectedFinding, Guarantee, Order};
 use mount::{
     BlockPath, Call, Counter, Finding, ImageForm, ImageMedium, ImageSupport, KernelMount,
     KernelSource, Kind, MTDBLOCK, Machine, MountError, MountRequest, MountedFileSystem, Place,
-    SharedMount,
+    SharedMount, StillData,
 };
 use page_cache::PageCache;
 use std::any::Any;
@@ -75,6 +75,10 @@ impl MountedFileSystem for ToyMount {
 
     fn protection_period_s(&self) -> Option<u64> {
         None
+    }
+
+    fn still_data(&self) -> StillData {
+        StillData::Stays
     }
 
     fn statistics(&self) -> Call<'_, Vec<Counter>> {

@@ -4,7 +4,7 @@ use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
 use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Order, TORN_PAGE};
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
-    MountRequest, Mounted, MountedFileSystem, SharedMount,
+    MountRequest, Mounted, MountedFileSystem, SharedMount, StillData,
 };
 use page_cache::PageCache;
 use std::any::Any;
@@ -123,6 +123,11 @@ impl MountedFileSystem for UbifsMount {
 
     fn protection_period_s(&self) -> Option<u64> {
         None
+    }
+
+    fn still_data(&self) -> StillData {
+        // UBI below it levels wear.
+        StillData::Stays
     }
 
     fn statistics(&self) -> Call<'_, Vec<Counter>> {

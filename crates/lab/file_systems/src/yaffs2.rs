@@ -7,7 +7,7 @@ use mount::guarantee::{
 };
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
-    MountRequest, MountedFileSystem, SharedMount,
+    MountRequest, MountedFileSystem, SharedMount, StillData,
 };
 use nand::Torn;
 use page_cache::PageCache;
@@ -96,6 +96,14 @@ impl MountedFileSystem for Yaffs2Mount {
 
     fn protection_period_s(&self) -> Option<u64> {
         None
+    }
+
+    fn still_data(&self) -> StillData {
+        // `yaffs2_find_refresh_block` (yaffs_yaffs2.c) does nothing below a period of 10.
+        match self.0.profile().refresh_period {
+            0..10 => StillData::Stays,
+            _ => StillData::MovesSeldom,
+        }
     }
 
     fn statistics(&self) -> Call<'_, Vec<Counter>> {

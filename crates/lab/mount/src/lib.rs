@@ -27,4 +27,4 @@ pub use kind::{
 pub use machine::{
     BlockWatcher, Driver, JOB, Machine, Mounted, Outcome, Watcher, run, run_watched,
 };
-pub use mounted::{Call, Counter, MountedFileSystem, Mounting, SharedMount};
+pub use mounted::{Call, Counter, MountedFileSystem, Mounting, SharedMount, StillData};

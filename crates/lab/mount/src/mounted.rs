@@ -42,6 +42,20 @@ impl Counter {
     }
 }
 
+/// What a file system does by itself with blocks whose data nobody rewrites, so that they wear as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StillData {
+    /// They stay where they are, unless a layer below moves them.
+    Stays,
+    /// One of so many collected blocks is one of them, whichever it is.
+    MovesByChance {
+        /// Collected blocks.
+        one_of: u32,
+    },
+    /// The oldest of them moves after hundreds of collections: too seldom to be seen in a few.
+    MovesSeldom,
+}
+
 /// A mounted file system: the calls that a kernel makes on it, and all that a tool or a study asks of it.
 ///
 /// No method has a default: an adaptor or a wrapper that leaves one out does not compile.
@@ -65,6 +79,9 @@ pub trait MountedFileSystem {
 
     /// Seconds for which a cleaner outside the kernel keeps what was overwritten; none without one.
     fn protection_period_s(&self) -> Option<u64>;
+
+    /// What becomes of blocks whose data nobody rewrites.
+    fn still_data(&self) -> StillData;
 
     /// What was counted since the mount began.
     fn statistics(&self) -> Call<'_, Vec<Counter>>;

@@ -66,7 +66,10 @@ pub use explain::{ExplainOptions, Explanation, Step, explain};
 pub use flash_aging::{FlashState, PercentOf};
 pub use ftl_device::{DeviceOptions, build_device, check_geometry, find_part_or_file};
 pub use jobs::{ExtraRuns, Host, JobSpec, Mechanism, QuickForm, SchedulerVariant, Timeline};
-pub use life::{Life, LifeEnd, LifeOptions, Reach, UBI, life_of_trace, part_cycles_within_ecc};
+pub use life::{
+    DeviceLifeOptions, Life, LifeEnd, LifeOptions, Reach, UBI, life_of_device, life_of_trace,
+    part_cycles_within_ecc,
+};
 pub use listing::{device_row, listing};
 pub use matrix::{Axis, Run};
 pub use metric::Metric;

@@ -22,7 +22,7 @@ pub fn build(spec: &DeviceSpec, seed: u64) -> Result<Box<dyn BlockDevice>, SpecE
 }
 
 /// The catalogue part of that name, else the part file at that path.
-fn part(name: &str) -> Result<Part, String> {
+pub(crate) fn part(name: &str) -> Result<Part, String> {
     if let Some(part) = find_part(name) {
         return Ok(part);
     }

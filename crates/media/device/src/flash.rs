@@ -21,6 +21,7 @@ mod assemble;
 mod parts;
 mod recording;
 mod supply;
+mod wear;
 mod write_cache;
 
 use crate::admission::Gate;

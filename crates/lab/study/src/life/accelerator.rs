@@ -11,8 +11,16 @@
 //! - From there on levelling holds the spread, so a gap wears all levelled blocks alike. That leaves every
 //!   difference as it is.
 //!
+//! Scripts are worked in passes, and two things more are known of them. Their windows may be short: of so many
+//! passes, where the script is small beside the flash. Then the rates are those of all short windows together.
+//! And data that lies still may move by chance ([`Levelling`]), which no window is long enough to show.
+//!
 //! A gap is at most 1/[`GAPS`] of the rated cycles, and none passes the moment in which a block reaches them.
 //! Left out: what becomes of a block beyond its rated cycles. It goes on, as blocks of the model do.
+
+use super::curve::Point;
+use super::rates::{Levelling, dealt_out, in_turn, mixed};
+use random::Stream;
 
 /// Erases of one block that make a window.
 /// Enough that a block which is erased once more or less changes a rate by 1/16 at most, and few
@@ -31,6 +39,21 @@ const UNSTEADY_WINDOWS_MAX: u32 = 16;
 /// that it never let happen.
 const WIDENING: u32 = 4;
 
+/// Passes after which a window of a small script may end short.
+const SHORT_PASSES: u32 = 16;
+/// Passes of a window that are too many: a life has 64 windows or more.
+const WINDOW_PASSES_MAX: u32 = 64;
+/// Erases of a short window, all blocks together, so that they are counted to a tenth.
+const SHORT_ERASES: u64 = 64;
+/// Short windows in a life; then it stays without an end.
+/// Two file systems under the shipped data logger take less than a minute with them.
+const SHORT_WINDOWS_MAX: u32 = 28;
+/// Erases of the most worn block, all short windows together, before a gap may follow them.
+/// With fewer, the place at which the turn of the blocks stands looks like wear that differs.
+const TURNS: u64 = 8;
+/// Gaps after short windows in a life, at least.
+const SHORT_GAPS: u32 = 4;
+
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -42,25 +65,27 @@ pub(crate) enum Next {
     Done,
 }
 
-/// How worn the most worn blocks are after so many bytes of the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Point {
-    /// Bytes that the host has written, gaps included.
-    pub(crate) host_bytes: u64,
-    /// Cycles of the most worn block.
-    pub(crate) first: u32,
-    /// Cycles that 1 % of the blocks have.
-    pub(crate) one_percent: u32,
-}
-
 /// A life under way.
 #[derive(Debug)]
 pub(crate) struct Accelerator {
     limit: u32,
-    threshold: Option<u32>,
+    levelling: Levelling,
+    window_erases: u32,
+    /// Passes of the window, where windows may be short.
+    passes: Option<u32>,
+    /// Windows that were short.
+    cut_windows: u32,
+    /// Erases of each block in these.
+    seen: Vec<u64>,
+    /// Erases of each block in the window before.
+    before: Vec<u32>,
+    /// Draws which block gets which share of chance.
+    draw: Stream,
     /// Blocks that are neither bad nor kept back.
     wears: Vec<bool>,
     has_gaps: bool,
+    /// Blocks that are levelled together: those of a die.
+    group_blocks: usize,
     window: Vec<u32>,
     window_bytes: u64,
     /// Bytes and erases of the window before.
@@ -85,9 +110,16 @@ impl Accelerator {
         debug_assert_eq!(cycles.len(), wears.len(), "a word for each block");
         Self {
             limit,
-            threshold,
+            levelling: threshold.map_or(Levelling::None, Levelling::Threshold),
+            window_erases: WINDOW_ERASES,
+            passes: None,
+            cut_windows: 0,
+            seen: vec![0; cycles.len()],
+            before: vec![0; cycles.len()],
+            draw: Stream::new(u64::from(limit), "wear by chance"),
             wears,
             has_gaps,
+            group_blocks: cycles.len().max(1),
             window: cycles.to_vec(),
             window_bytes: 0,
             last: None,
@@ -95,6 +127,26 @@ impl Accelerator {
             skipped_bytes: 0,
             curve: vec![Point::default()],
         }
+    }
+
+    /// The same where each `blocks` of them are levelled among themselves, as those of a die are.
+    pub(crate) fn in_groups_of(mut self, blocks: usize) -> Self {
+        self.group_blocks = blocks.max(1);
+        self
+    }
+
+    /// The same for scripts, whose passes may be small beside the flash and whose parts few cycles.
+    pub(crate) fn of_passes(mut self, levelling: Levelling) -> Self {
+        self.levelling = levelling;
+        self.passes = Some(0);
+        // A gap has room for two windows on parts of a few hundred cycles.
+        self.window_erases = (self.limit / (2 * GAPS)).clamp(2, WINDOW_ERASES);
+        self
+    }
+
+    /// True if so much was simulated in short windows that no end is looked for.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.cut_windows >= SHORT_WINDOWS_MAX
     }
 
     /// Bytes that the host has written, gaps included, when `simulated_bytes` were simulated.
@@ -129,7 +181,10 @@ impl Accelerator {
     pub(crate) fn after_work(&mut self, cycles: &[u32], simulated_bytes: u64) -> Next {
         let host_bytes = self.host_bytes(simulated_bytes);
         let hottest = cycles.iter().zip(&self.window).map(|(now, then)| now - then).max();
-        let is_window = hottest.unwrap_or(0) >= WINDOW_ERASES;
+        let hottest = hottest.unwrap_or(0);
+        let is_full = hottest >= self.window_erases;
+        let is_cut = !is_full && self.has_gaps && self.is_cut(cycles, hottest);
+        let is_window = is_full || is_cut;
         let was = self.curve.last().copied().unwrap_or_default();
         // Most pieces of work neither end a window nor wear a block out.
         if !is_window && cycles.iter().copied().max().unwrap_or(0) < self.limit {
@@ -154,7 +209,8 @@ impl Accelerator {
         let erases: Vec<u32> =
             cycles.iter().zip(&self.window).map(|(now, then)| now - then).collect();
         let bytes = simulated_bytes - self.window_bytes;
-        let next = self.gap(cycles, &erases, bytes);
+        self.passes = self.passes.map(|_| 0);
+        let next = self.gap(cycles, &erases, bytes, is_cut);
         self.window_bytes = simulated_bytes;
         self.window = cycles.to_vec();
         if let Next::Age(aged) = &next {
@@ -170,8 +226,22 @@ impl Accelerator {
         next
     }
 
+    /// True if the window ends here although no block had its erases, after one pass more.
+    fn is_cut(&mut self, cycles: &[u32], hottest: u32) -> bool {
+        let Some(passes) = &mut self.passes else { return false };
+        *passes += 1;
+        if *passes < SHORT_PASSES {
+            return false;
+        }
+        let erases = cycles.iter().zip(&self.window).map(|(now, then)| u64::from(now - then));
+        // A window that goes on as it began would take so many passes.
+        let expected = *passes * self.window_erases / hottest.max(1);
+        let is_long = expected > WINDOW_PASSES_MAX;
+        *passes >= WINDOW_PASSES_MAX || is_long && erases.sum::<u64>() >= SHORT_ERASES
+    }
+
     /// The gap that may follow a window.
-    fn gap(&mut self, cycles: &[u32], erases: &[u32], bytes: u64) -> Next {
+    fn gap(&mut self, cycles: &[u32], erases: &[u32], bytes: u64, is_cut: bool) -> Next {
         let total: u64 = erases.iter().copied().map(u64::from).sum();
         let is_steady =
             self.last.replace((bytes, total)).is_some_and(|(last_bytes, last_total)| {
@@ -184,43 +254,77 @@ impl Accelerator {
                 );
                 one.abs_diff(other) * 10 <= one.max(other)
             });
+        if is_cut {
+            self.cut_windows += 1;
+            self.seen.iter_mut().zip(erases).for_each(|(seen, more)| *seen += u64::from(*more));
+        }
+        let both: Vec<u64> =
+            erases.iter().zip(&self.before).map(|(now, before)| u64::from(now + before)).collect();
+        self.before.copy_from_slice(erases);
         self.unsteady = if is_steady { 0 } else { self.unsteady + 1 };
         if !self.has_gaps || (!is_steady && self.unsteady < UNSTEADY_WINDOWS_MAX) {
             return Next::Work;
         }
-        let taking_part = || {
-            let both = cycles.iter().zip(erases).zip(&self.wears);
-            both.filter(|(_, wears)| **wears).map(|(both, _)| both)
-        };
-        let spread = |of: fn((&u32, &u32)) -> u32| {
-            let least = taking_part().map(of).min().unwrap_or(0);
-            taking_part().map(of).max().unwrap_or(0) - least
-        };
-        let blocks = taking_part().count().max(1) as u64;
-        // Looked at anew after each window: levelling may fall behind, and then the rates of the
-        // window count again.
-        let is_levelled = self.threshold.is_some_and(|most| spread(|(count, _)| *count) >= most);
         // In 1/1024 of an erase a window, so that a mean need not be whole.
-        let mean = (total << 10) / blocks;
-        let rates: Vec<u64> = erases
-            .iter()
-            .zip(&self.wears)
-            .map(|(one, wears)| match (is_levelled, wears) {
+        let own: Vec<u64> = if is_cut {
+            // One short window says of no block how often its turn comes; all of them do.
+            if self.seen.iter().copied().max().unwrap_or(0) < TURNS {
+                return Next::Work;
+            }
+            in_turn(&self.seen, u64::from(self.cut_windows))
+        } else if self.passes.is_some() && is_steady {
+            // Of two windows that cost the same, so that the place of the turn matters half as much.
+            in_turn(&both, 2)
+        } else {
+            erases.iter().map(|one| u64::from(*one) << 10).collect()
+        };
+        let mut rates = Vec::with_capacity(cycles.len());
+        let mut widest = u64::MAX;
+        for at in (0..cycles.len()).step_by(self.group_blocks) {
+            let group = at..(at + self.group_blocks).min(cycles.len());
+            let taking_part: Vec<usize> = group.clone().filter(|at| self.wears[*at]).collect();
+            let spread = |of: &dyn Fn(usize) -> u64| {
+                let all = || taking_part.iter().map(|at| of(*at));
+                all().max().unwrap_or(0) - all().min().unwrap_or(0)
+            };
+            // Looked at anew after each window: levelling may fall behind, and then the rates of the
+            // window count again.
+            let threshold = match self.levelling {
+                Levelling::Threshold(threshold) => Some(u64::from(threshold)),
+                Levelling::None | Levelling::ByChance(_) => None,
+            };
+            let is_levelled =
+                threshold.is_some_and(|most| spread(&|at| u64::from(cycles[at])) >= most);
+            let sum: u64 = group.clone().map(|at| own[at]).sum();
+            let mean = sum / taking_part.len().max(1) as u64;
+            rates.extend(group.map(|at| match (is_levelled, self.wears[at]) {
                 (true, true) => mean,
-                _ => u64::from(*one) << 10,
-            })
-            .collect();
-        let hottest = rates.iter().copied().max().unwrap_or(0).max(1);
-        let mut windows = (u64::from(self.limit / GAPS) << 10) / hottest;
-        if let Some(threshold) = self.threshold.filter(|_| !is_levelled) {
-            // The spread of one window is what each window of the gap adds, as rates are taken to
-            // be constant.
-            let widening = u64::from(spread(|(_, erases)| *erases)).max(1);
-            windows = windows.min(u64::from((threshold / WIDENING).max(1)) / widening);
+                _ => own[at],
+            }));
+            if let Some(threshold) = threshold.filter(|_| !is_levelled) {
+                // The spread of one window is what each window of the gap adds, as rates are taken
+                // to be constant.
+                let widening = spread(&|at| own[at]).max(if is_cut { 1 } else { 1 << 10 });
+                let room = (threshold / u64::from(WIDENING)).max(1);
+                // A short window may widen it by less than one erase.
+                let of_gap = if is_cut { (room << 10) / widening } else { room / (widening >> 10) };
+                widest = widest.min(of_gap);
+            }
         }
-        let aged = |windows: u64| rates.iter().map(move |rate| ((rate * windows) >> 10) as u32);
+        let gaps = if is_cut { SHORT_GAPS } else { GAPS };
+        let hottest = rates.iter().copied().max().unwrap_or(0).max(1);
+        let mut windows = ((u64::from(self.limit / gaps) << 10) / hottest).min(widest);
+        let others = match self.levelling {
+            Levelling::ByChance(_) => dealt_out(&rates, &self.wears, &mut self.draw),
+            _ => Vec::new(),
+        };
+        let aged = |windows: u64| match self.levelling {
+            Levelling::ByChance(one_of) => mixed(&rates, &others, &self.wears, one_of, windows),
+            _ => rates.iter().map(|rate| ((rate * windows) >> 10) as u32).collect(),
+        };
         let (first_now, _) = self.most(cycles.iter().copied());
-        while windows > 0 {
+        // Short windows take long: there the moment of the limit is computed, from constant rates.
+        while windows > 0 && !is_cut {
             let (first, one_percent) =
                 self.most(cycles.iter().zip(aged(windows)).map(|(now, more)| now + more));
             // Once the first block is worn out, gaps may carry others past the limit one by one,
@@ -235,27 +339,18 @@ impl Accelerator {
         if windows == 0 {
             return Next::Work;
         }
+        let aged = aged(windows);
         // The bytes of the last window stand for those of each window that is left out: that is
         // what `is_steady` has shown.
         self.skipped_bytes = self.skipped_bytes.saturating_add(bytes.saturating_mul(windows));
-        Next::Age(aged(windows).collect())
+        Next::Age(aged)
     }
-}
-
-/// Bytes of the host at which `of` a curve reaches `limit`; none if it does not.
-pub(crate) fn reached(curve: &[Point], limit: u32, of: fn(&Point) -> u32) -> Option<u64> {
-    let at = curve.iter().position(|point| of(point) >= limit)?;
-    let Some(before) = at.checked_sub(1).map(|at| &curve[at]) else { return Some(0) };
-    let (from, to) = (u128::from(of(before)), u128::from(of(&curve[at])));
-    // Between two points wear grows evenly.
-    let bytes = u128::from(curve[at].host_bytes - before.host_bytes);
-    let share = bytes * (u128::from(limit) - from) / (to - from).max(1);
-    Some(before.host_bytes + u64::try_from(share).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Accelerator, Next, Point, reached};
+    use super::super::curve::reached;
+    use super::{Accelerator, Next};
 
     /// A life of blocks that wear at constant rates; the bytes of the first block and of 1 %.
     fn live(rates: &[u32], limit: u32, has_gaps: bool) -> (u64, u64, u64) {
@@ -291,16 +386,5 @@ mod tests {
             // With gaps a small part of the work is simulated.
             assert_eq!(simulated < 1_500_000, has_gaps, "{simulated}");
         }
-    }
-
-    #[test]
-    fn a_curve_is_read_between_its_points() {
-        let at = |host_bytes, first| Point { host_bytes, first, one_percent: 0 };
-        let curve = [at(0, 0), at(100, 10), at(300, 20)];
-        let first = |limit| reached(&curve, limit, |point| point.first);
-        assert_eq!(
-            [first(5), first(10), first(15), first(21)],
-            [Some(50), Some(100), Some(200), None]
-        );
     }
 }

@@ -6,8 +6,11 @@
 
 mod accelerator;
 mod bound;
+mod curve;
+mod device;
 mod errors;
 mod layer;
+mod rates;
 mod reads;
 mod stack;
 #[cfg(test)]
@@ -22,11 +25,14 @@ use crate::replay::Replay;
 use crate::replay_metrics::{device_metrics, shape};
 use crate::requests::Requests;
 use crate::single::ReplayOptions;
-pub(crate) use accelerator::{Accelerator, Next, reached};
+pub(crate) use accelerator::{Accelerator, Next};
 pub(crate) use bound::Simulated;
+pub(crate) use curve::reached;
+pub use device::{DeviceLifeOptions, life_of_device};
 use errors::{Strain, cycles_within_ecc};
 use layer::LayerStack;
-use nand::Part;
+use nand::{ErrorModel, Part};
+pub(crate) use rates::Levelling;
 use reads::most_reads;
 use serde::Serialize;
 use stack::{Lived, Stack, live};
@@ -86,6 +92,8 @@ pub struct LifeEnd {
     pub simulated_host_bytes: u64,
     /// Erases that were simulated.
     pub simulated_erases: u64,
+    /// Simulated erases of the block of an SLC cache that had most; none where there is no such cache.
+    pub slc_erases: Option<u32>,
 }
 
 /// How long flash lasts.
@@ -154,7 +162,20 @@ pub fn life_of_trace(path: &Path, options: &LifeOptions) -> Result<Life, StudyEr
         life.capacity_bytes = capacity_bytes;
         let limit = part.errors.erase_cycles_max;
         let lived = live(stack.as_mut(), limit, capacity_bytes * CAPACITIES_MAX, true)?;
-        life.ends.push(end_of(&lived, &life, &part, options, is_filled, &requests));
+        let (geometry, rule) = (&part.geometry, options.replay.address);
+        let page_bytes = u64::from(geometry.page_data_bytes);
+        let reads = |passes: f64| {
+            most_reads(
+                &requests,
+                page_bytes,
+                geometry.pages_per_block,
+                rule,
+                capacity_bytes,
+                passes,
+            )
+        };
+        let medium = Medium { errors: &part.errors, years: options.years, reads: &reads };
+        life.ends.push(end_of(&lived, &life, &medium, is_filled));
     }
     let physical = u64::from(part.geometry.pages()) * u64::from(part.geometry.page_data_bytes);
     life.over_provisioning_percent =
@@ -218,15 +239,17 @@ fn short_estimate(options: &LifeOptions, requests: &Requests) -> Result<Option<u
     }))
 }
 
-fn end_of(
-    lived: &Lived,
-    life: &Life,
-    part: &Part,
-    options: &LifeOptions,
-    is_filled: bool,
-    requests: &Requests,
-) -> LifeEnd {
-    let limit = part.errors.erase_cycles_max;
+/// What keeps the data of a life.
+struct Medium<'a> {
+    errors: &'a ErrorModel,
+    /// Years that are asked for.
+    years: f64,
+    /// Reads of the block that is read most, in so many passes of the work.
+    reads: &'a dyn Fn(f64) -> u32,
+}
+
+fn end_of(lived: &Lived, life: &Life, medium: &Medium<'_>, is_filled: bool) -> LifeEnd {
+    let limit = medium.errors.erase_cycles_max;
     let years_of = |bytes: u64| life.bytes_per_day.map(|rate| bytes as f64 / rate / YEAR_DAYS);
     let simulated = Simulated {
         host_bytes: lived.host_bytes,
@@ -242,18 +265,18 @@ fn end_of(
     // Data of the work is rewritten when its block is; other data stays as long as the device.
     // Where no block was worn out, or the rate is not known, so is that time: then as old as is asked.
     let worn_years = first_block.years.filter(|_| !first_block.is_more);
-    let turn_years = worn_years.map_or(options.years, |years| years / f64::from(limit));
+    let turn_years = worn_years.map_or(medium.years, |years| years / f64::from(limit));
     // The worst case of each end: other data that fills the device is written once and has to last.
-    let data_age_years = if is_filled { options.years } else { turn_years.min(options.years) };
+    let data_age_years = if is_filled { medium.years } else { turn_years.min(medium.years) };
     let passes = match life.bytes_per_day {
         Some(rate) if life.pass_bytes > 0 => {
             rate * data_age_years * YEAR_DAYS / life.pass_bytes as f64
         }
         _ => 1.0,
     };
-    let reads = most_reads(requests, part, options.replay.address, life.capacity_bytes, passes);
+    let reads = (medium.reads)(passes);
     let strain = Strain { age_ns: (data_age_years * YEAR_DAYS * DAY_NS) as u64, reads };
-    let cycles = cycles_within_ecc(&part.errors, life.capacity_bytes, strain);
+    let cycles = cycles_within_ecc(medium.errors, life.capacity_bytes, strain);
     LifeEnd {
         is_filled,
         first_block,
@@ -268,6 +291,7 @@ fn end_of(
         },
         simulated_host_bytes: lived.simulated_bytes,
         simulated_erases: lived.erases,
+        slc_erases: None,
     }
 }
 

@@ -1,7 +1,6 @@
 //! Reads of a block between two writes of it, from the addresses of a trace.
 
 use crate::requests::Requests;
-use nand::Part;
 use std::collections::BTreeMap;
 use trace::{AddressRule, Operation};
 
@@ -11,7 +10,8 @@ use trace::{AddressRule, Operation};
 /// lies. Data that is written in a pass has the reads of one pass at most.
 pub(super) fn most_reads(
     requests: &Requests,
-    part: &Part,
+    page_bytes: u64,
+    pages_per_block: u32,
     rule: AddressRule,
     capacity_bytes: u64,
     passes: f64,
@@ -20,8 +20,7 @@ pub(super) fn most_reads(
         // Nothing can be read of it, and a remainder by zero would panic.
         return 0;
     }
-    let page_bytes = u64::from(part.geometry.page_data_bytes);
-    let block_bytes = page_bytes * u64::from(part.geometry.pages_per_block);
+    let block_bytes = page_bytes * u64::from(pages_per_block);
     let mut blocks = BTreeMap::<u64, (u64, bool)>::new();
     for one in &requests.requests {
         let is_write = matches!(one.operation, Operation::Write | Operation::WriteZeroes);
@@ -63,7 +62,6 @@ mod tests {
 
     #[test]
     fn addresses_past_the_end_are_those_that_the_rule_serves() {
-        let part = nand::find_part("k9f2g08u0c").expect("in the catalogue");
         let block_bytes = 64 * 2048;
         let mut requests = Requests::default();
         // Three blocks; the fourth address is the first block again, or nothing.
@@ -77,14 +75,15 @@ mod tests {
                 });
             }
         }
-        let reads = |rule, blocks| most_reads(&requests, &part, rule, blocks * block_bytes, 10.0);
+        let reads =
+            |rule, blocks| most_reads(&requests, 2048, 64, rule, blocks * block_bytes, 10.0);
         assert_eq!(reads(AddressRule::Clip, 3), 30);
         assert_eq!(reads(AddressRule::Modulo, 3), 40);
         assert_eq!(reads(AddressRule::Error, 4), 30);
         // A request over the end goes on at the beginning.
         requests.requests[0].offset_bytes = 2 * block_bytes + 63 * 2048;
         requests.requests[0].length_bytes = 3 * 2048;
-        let reads = |rule| most_reads(&requests, &part, rule, 3 * block_bytes, 1.0);
+        let reads = |rule| most_reads(&requests, 2048, 64, rule, 3 * block_bytes, 1.0);
         assert_eq!([reads(AddressRule::Clip), reads(AddressRule::Modulo)], [3, 5]);
     }
 }

@@ -1,6 +1,7 @@
 //! What can be worn to its end: blocks with cycles, and work that is done over and over.
 
-use super::accelerator::{Accelerator, Next, Point};
+use super::accelerator::{Accelerator, Next};
+use super::curve::Point;
 use crate::StudyError;
 
 /// A layer over a chip, and the work that wears it.
@@ -22,6 +23,16 @@ pub(super) trait Stack {
 
     /// Difference of erase counts at which cold data moves.
     fn threshold(&self) -> Option<u32>;
+
+    /// Blocks that are levelled together; all of them where the stack has one layer.
+    fn group_blocks(&self) -> usize {
+        self.cycles().len()
+    }
+
+    /// True if so much was simulated that no end is looked for.
+    fn is_spent(&self) -> bool {
+        false
+    }
 
     /// Wears every block by so many erases that are not carried out.
     fn age(&mut self, erases: &[u32]);
@@ -54,7 +65,8 @@ pub(super) fn live(
 ) -> Result<Lived, StudyError> {
     let start = stack.cycles();
     let (bytes_before, mut aged) = (stack.host_bytes(), vec![0_u64; start.len()]);
-    let mut life = Accelerator::new(limit, stack.threshold(), &start, stack.wears(), has_gaps);
+    let mut life = Accelerator::new(limit, stack.threshold(), &start, stack.wears(), has_gaps)
+        .in_groups_of(stack.group_blocks());
     loop {
         cancellation::check();
         stack.work()?;
@@ -67,8 +79,9 @@ pub(super) fn live(
             stack.age(erases);
             aged.iter_mut().zip(erases).for_each(|(sum, more)| *sum += u64::from(*more));
         }
+        let is_over = simulated_bytes >= bytes_max || has_gaps && stack.is_spent();
         // Work that writes nothing wears nothing, however often it is done.
-        if next == Next::Done || simulated_bytes == 0 || simulated_bytes >= bytes_max {
+        if next == Next::Done || simulated_bytes == 0 || is_over {
             let all = stack.cycles();
             let worn = all.iter().zip(&start).map(|(now, then)| u64::from(now - then));
             let simulated = worn.zip(&aged).map(|(worn, aged)| worn - aged);

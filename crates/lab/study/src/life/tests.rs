@@ -1,6 +1,6 @@
 //! Lives with gaps against full runs to the end, on small chips.
 
-use super::accelerator::reached;
+use super::curve::reached;
 use super::layer::LayerStack;
 use super::stack::{Lived, Stack, live};
 use super::ubi::{UbiPlan, UbiStack};
@@ -35,14 +35,14 @@ fn ends(lived: &Lived, limit: u32) -> [u64; 2] {
 }
 
 /// A life with gaps and a full run to the end.
-struct Pair {
+pub(super) struct Pair {
     quick: Lived,
     full: Lived,
     limit: u32,
     blocks: u64,
 }
 
-fn both(mut make: impl FnMut() -> Box<dyn Stack>, limit: u32) -> Pair {
+pub(super) fn both(mut make: impl FnMut() -> Box<dyn Stack>, limit: u32) -> Pair {
     let blocks = make().cycles().len() as u64;
     let mut run = |has_gaps| live(make().as_mut(), limit, u64::MAX, has_gaps).expect("a life");
     Pair { quick: run(true), full: run(false), limit, blocks }
@@ -55,12 +55,25 @@ fn is_near(one: u64, other: u64) -> bool {
 
 impl Pair {
     /// What is wrong with the life with gaps, if anything.
-    fn check(&self, name: &str) -> Option<String> {
+    pub(super) fn check(&self, name: &str) -> Option<String> {
         let (quick, full) = (ends(&self.quick, self.limit), ends(&self.full, self.limit));
         // Else both may have been full runs.
         let share = self.quick.simulated_bytes as f64 / self.full.simulated_bytes as f64;
         let agree = is_near(quick[0], full[0]) && is_near(quick[1], full[1]) && share < 0.6;
         (!agree).then(|| format!("{name}: {quick:?}, not {full:?}; {share:.2} simulated"))
+    }
+
+    /// The two ends with gaps and without, and the estimate for even wear.
+    pub(super) fn figures(&self) -> String {
+        let (quick, full) = (ends(&self.quick, self.limit), ends(&self.full, self.limit));
+        let share = self.quick.simulated_bytes as f64 / self.full.simulated_bytes as f64;
+        let even = self.even() as f64 / full[0] as f64;
+        format!("{quick:?}, in full {full:?}; {share:.2} simulated; even wear says {even:.2} times")
+    }
+
+    /// True if the first block ends where even wear says.
+    pub(super) fn is_even(&self) -> bool {
+        is_near(self.even(), ends(&self.full, self.limit)[0])
     }
 
     /// Bytes of the first block if all blocks wore evenly: the answer of an estimate.
@@ -101,7 +114,7 @@ fn a_life_with_gaps_ends_where_a_full_run_does_on_every_layer() {
             let options = options(entry.name, leveling, 100);
             let found = both(|| layer(&options, requests), 1500);
             wrong.extend(found.check(&format!("{} {leveling}", entry.name)));
-            uneven += u32::from(!is_near(found.even(), ends(&found.full, 1500)[0]));
+            uneven += u32::from(!found.is_even());
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
