@@ -29,9 +29,8 @@ pub(crate) fn scheduler_of(
         given.insert(key.clone(), value.into());
     }
     given.extend(scheduler_settings(entry, name, values));
-    let has = |entry: &SchedulerEntry, key: &str| {
-        entry.tunables().any(|parameter| parameter.name == key)
-    };
+    let has =
+        |entry: &SchedulerEntry, key: &str| entry.tunables().any(|parameter| parameter.name == key);
     for (key, value) in study.mechanisms.get(mechanism).into_iter().flat_map(|m| &m.scheduler) {
         // A mechanism may name tunables that this scheduler lacks; one that none has is a slip.
         if !SCHEDULERS.iter().any(|entry| has(entry, key)) {
