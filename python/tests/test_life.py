@@ -8,6 +8,7 @@ import pytest
 
 import nandlab
 from nandlab.cli import main
+from nandlab.lifetime.scripts import not_followed
 from nandlab.lifetime.verdict import bytes_text, span, verdict, years_text
 
 WORKLOADS = Path(__file__).parents[2] / "workloads" / "compare"
@@ -100,6 +101,29 @@ def test_a_script_that_wears_little_has_a_bound_by_its_most_worn_block(tmp_path:
         assert one["first_block"]["low_bytes"] == one["one_percent"]["low_bytes"] == bound
         # The high end supposes even wear, which is an estimate of one pass.
         assert one["first_block"]["high_bytes"] == max(bound, one["lifetime_host_bytes"])
+    # A range that rests on 192 passes says so.
+    told = "not followed to the end jffs2 after 192 passes, yaffs2 after 192 passes: the low end is"
+    assert told in found.conditions
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ([], []),
+        ([("ubifs", 1)], ["ubifs after 1 pass: "]),
+        ([("jffs2", 0), ("ubifs", 2)], ["jffs2 after 0 passes, ubifs after 2 passes: "]),
+    ],
+)
+def test_lives_that_were_not_followed_to_their_end_are_named(
+    bounds: list[tuple[str, int]], told: list[str]
+) -> None:
+    rows = [
+        {"name": name, "is_bound": True, "details": {"life_passes": float(passes)}}
+        for name, passes in bounds
+    ]
+    rows.append({"name": "yaffs2", "is_bound": False, "details": {"life_passes": 3.0}})
+    found = not_followed(rows)
+    assert [text.partition("the low end")[0] for _, text in found] == told
 
 
 def test_work_that_writes_nothing_wears_nothing(tmp_path: Path) -> None:

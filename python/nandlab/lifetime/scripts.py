@@ -1,7 +1,7 @@
 """Lives of file systems under a script: the study of a comparison, with one test more."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from nandlab.errors import NandlabError
 from nandlab.frame import RunFrame
 from nandlab.lifetime.verdict import span, verdict
 from nandlab.study_runs import RunRequest, frame_of
+from nandlab.terminal.output import counted
 
 
 def lives_of_file_systems(
@@ -74,8 +75,22 @@ def lives_of_file_systems(
         *conditions_of(run),
         ("age of data", f"0 to {years:g} years"),
         ("temperature", "the rated one; others are not modelled"),
+        *not_followed(rows),
     ]
     return rows, told
+
+
+def not_followed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Which lives were not followed to their end, and what their ranges are then."""
+    passes = [
+        f"{row['name']} after {counted(int(row['details']['life_passes']), 'pass', 'passes')}"
+        for row in rows
+        if row["is_bound"]
+    ]
+    if not passes:
+        return []
+    low, high = "the low end is a bound", "the high end supposes even wear"
+    return [("not followed to the end", f"{', '.join(passes)}: {low}, {high}")]
 
 
 def _row(
