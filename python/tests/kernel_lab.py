@@ -48,6 +48,15 @@ def kernel_or_skip(series: str) -> Kernel:
     return kernel
 
 
+def laboratory_or_skip() -> None:
+    """Leave the test out where a study cannot be carried out in a kernel."""
+    try:
+        require_programs((*MACHINE_PROGRAMS, "gcc-12", "make"))
+        find_build_root(find_kernel("6.12"))
+    except VmUnavailable as reason:
+        pytest.skip(str(reason))
+
+
 def build_root_or_skip(kernel: Kernel) -> Path:
     """Return what modules are built with, or leave the test out."""
     try:

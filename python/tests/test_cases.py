@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_lab import laboratory_or_skip
 
 from nandlab.cases import simulated
 from nandlab.cases.in_kernels import cell_of
@@ -16,8 +17,6 @@ from nandlab.cli import main
 from nandlab.errors import NandlabError
 from nandlab.kernel_measurements import read_measurement
 from nandlab.study_files import shipped_studies
-from nandlab.vm import VmUnavailable, find_build_root, find_kernel, require_programs
-from nandlab.vm.programs import MACHINE_PROGRAMS
 
 STUDY = "fair-schedulers"
 PATH = shipped_studies()[STUDY]
@@ -50,6 +49,11 @@ def test_the_shipped_cases_are_the_seven_and_the_mix() -> None:
     assert {place.where for place in quick.places} == {"simulated"}
 
 
+IN_CASE = '[[case]]\nname = "a"\ntext = ""\njob'
+READS = 'name = "r", rw = "randread", bs = "4k"'
+AT = '[[place]]\nwhere = "simulated"\ndevice = "x"\nruntime_ms = 1'
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -60,6 +64,28 @@ def test_the_shipped_cases_are_the_seven_and_the_mix() -> None:
         ('[[place]]\nwhere = "windows"\ndevice = "x"\nruntime_ms = 1', "`linux-6.12` are known"),
         ('[[place]]\nwhere = "linux-6.12"\ndevice = "flash"\nruntime_ms = 1', "flash-card"),
         ("", "at least one"),
+        ("place = 3", r"\[\[place\]\]"),
+        ("case = [1]", r"\[\[case\]\]"),
+        (f'{IN_CASE} = {{ name = "r", rw = "randread", bs = "4k" }}', "job: a list of tables"),
+        (
+            f"{IN_CASE} = [{{ {READS}, processes = true }}]",
+            "processes = True: a number from 0",
+        ),
+        (f"{IN_CASE} = [{{ {READS}, processes = -1 }}]", "processes = -1: a number from 0"),
+        (
+            f"{IN_CASE} = [{{ {READS}, is_short_lived = 1 }}]",
+            "is_short_lived = 1: true or false",
+        ),
+        ('[[place]]\nwhere = 3\ndevice = "x"\nruntime_ms = 1', ":3: where = 3: a text is needed"),
+        (f"{AT}\nschedulers = [1]", "schedulers = .1.: a list of texts"),
+        (
+            f'{AT}\n[[case]]\nname = "a,b"\ntext = ""\njob = [{{ {READS} }}]',
+            "'a,b' is no name",
+        ),
+        (
+            f"{AT}\n{IN_CASE} = [{{ {READS} }}, {{ {READS}, is_short_lived = true }}]",
+            "add short_every_us",
+        ),
     ],
 )
 def test_what_is_no_file_of_cases_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -199,11 +225,7 @@ def test_the_digest_is_the_same_for_any_number_of_workers(
 
 
 def test_a_small_form_runs_in_the_machine(engine_is_built: None, tmp_path: Path) -> None:
-    try:
-        require_programs((*MACHINE_PROGRAMS, "gcc-12", "make"))
-        find_build_root(find_kernel("6.12"))
-    except VmUnavailable as reason:
-        pytest.skip(str(reason))
+    laboratory_or_skip()
     out = tmp_path / "run"
     command = ["run", STUDY, "--jobs", "1", "--out", str(out), "--set", "repeats=1"]
     sets = ["axes.where=linux-6.12", "axes.device=null-blk", "axes.case=depth-32,write-back"]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel_lab import laboratory_or_skip
 
 from nandlab import kernel_study
 from nandlab.cli import main
@@ -18,8 +19,7 @@ from nandlab.kernel_measurements import (
     quantile,
     read_measurement,
 )
-from nandlab.vm import VmUnavailable, find_build_root, find_kernel, require_programs
-from nandlab.vm.programs import MACHINE_PROGRAMS
+from nandlab.vm import VmUnavailable
 
 COLUMNS = ["kernel", "device", "writers", "request_kib", "scheduler"]
 
@@ -165,11 +165,7 @@ def test_the_shipped_study_is_planned(
 
 
 def test_a_small_form_runs_in_the_machine(engine_is_built: None, tmp_path: Path) -> None:
-    try:
-        require_programs((*MACHINE_PROGRAMS, "gcc-12", "make"))
-        find_build_root(find_kernel("6.12"))
-    except VmUnavailable as reason:
-        pytest.skip(str(reason))
+    laboratory_or_skip()
     out = tmp_path / "run"
     command = ["run", "sfq-kernel", "--quick", "--jobs", "1", "--out", str(out)]
     command += ["--set", "quick_form.repeats=1", "--set", "quick_form.requests=10"]

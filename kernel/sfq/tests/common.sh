@@ -37,6 +37,52 @@ select_scheduler() {
 	[ ! -e "$queue/iosched/async_depth" ] || echo "$3" > "$queue/iosched/async_depth"
 }
 
+# use_scheduler NAME DISK: for a study, NAME or none. As many requests as blk-mq lets a scheduler have, each as
+# large as the simulated ones may get.
+use_scheduler() {
+	queue=/sys/block/$2/queue
+	if [ "$1" = none ]; then
+		echo none > "$queue/scheduler"
+	else
+		select_scheduler "$1" "$2" 256
+	fi
+	grep -q "\\[$1\\]" "$queue/scheduler" || fail "$1 is not selected for $2"
+	[ "$(cat "$queue/max_sectors_kb")" -le 512 ] || echo 512 > "$queue/max_sectors_kb"
+}
+
+# Of the disks of studies.
+size_mib=1024
+
+# study_disk DEVICE SEED ATTRIBUTE=VALUE...: sets disk to null-blk with these attributes, or to the flash card.
+study_disk() {
+	device=$1
+	seed=$2
+	shift 2
+	case $device in
+	null-blk)
+		[ -b /dev/nullb0 ] || null_disk nullb0 size=$size_mib blocksize=4096 memory_backed=0 max_sectors=1024 "$@"
+		disk=nullb0
+		;;
+	flash-card)
+		# Each cell finds the card in the midst of its work, nearer or further from its next cleaning; also
+		# short loads meet one.
+		insmod /sfq-flash-card.ko size_mib=$size_mib programmed=$((180 + seed % 76))
+		disk=sfqcard
+		;;
+	*)
+		fail "no device $device"
+		;;
+	esac
+}
+
+# end_study_disk FILE: takes the disk away where it is one of a single cell, and tells of it in the file.
+end_study_disk() {
+	echo none > "/sys/block/$disk/queue/scheduler"
+	[ "$disk" = sfqcard ] || return 0
+	echo "cleanings $(cat /sys/module/sfq_flash_card/parameters/cleanings)" >> "$1"
+	rmmod sfq_flash_card
+}
+
 select_sfq() {
 	select_scheduler sfq "$@"
 }

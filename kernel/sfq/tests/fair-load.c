@@ -37,6 +37,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
+
 #define PROCESSES_MAX	64
 #define DEPTH_MAX	1024
 /* Latencies that are kept of a process; a buffered writer makes more. */
@@ -66,31 +68,6 @@ static const char *path;
 static struct {
 	uint64_t end_ns;
 } *shared;
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ULL + now.tv_nsec;
-}
-
-/* Nanoseconds that the processors have been idle. /proc/stat has them in hundredths of a second. */
-static uint64_t idle_ns(void)
-{
-	FILE *list = fopen("/proc/timer_list", "r");
-	uint64_t sum = 0, part;
-	char line[256];
-
-	if (!list)
-		err(1, "/proc/timer_list");
-	while (fgets(line, sizeof(line), list))
-		if (sscanf(line, " .idle_sleeptime : %" SCNu64, &part) == 1 ||
-		    sscanf(line, " .iowait_sleeptime : %" SCNu64, &part) == 1)
-			sum += part;
-	fclose(list);
-	return sum;
-}
 
 /* Bios that the disk has completed: requests, and what was merged into them (Documentation/block/stat.rst). */
 static unsigned long disk_requests(const char *stat)
@@ -328,6 +305,9 @@ static void print(const struct process *process, uint64_t begin, uint64_t end)
 	const struct record *record = process->record;
 	unsigned long number, kept = record->made < KEPT_MAX ? record->made : KEPT_MAX;
 
+	/* Of who is watched, each latency counts. */
+	if (process->is_watched && record->made > KEPT_MAX)
+		errx(1, "%lu requests of a watched process, and %lu are kept", record->made, KEPT_MAX);
 	printf("%s %lu %" PRIu64 " %" PRIu64, process->is_write ? "write" : "read",
 	       process->block * record->done_in_time, begin, end);
 	for (number = 0; number < kept; number++) {
@@ -362,6 +342,8 @@ int main(int argument_count, char **arguments)
 
 		process->size = bytes / count / 4096 * 4096;
 		process->offset = number * process->size;
+		if (process->size < process->block)
+			errx(1, "the part of a process is smaller than a request");
 		if (fork())
 			continue;
 		close(ready[0]);

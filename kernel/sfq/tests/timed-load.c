@@ -28,6 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clocks.h"
+
 #define PROCESSES_MAX 256
 
 struct process {
@@ -40,36 +42,6 @@ struct process {
 
 static struct process processes[PROCESSES_MAX];
 static unsigned int count;
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ULL + now.tv_nsec;
-}
-
-/* Nanoseconds that the processors have been idle. /proc/stat has them in hundredths of a second. */
-static uint64_t idle_ns(void)
-{
-	FILE *list = fopen("/proc/timer_list", "r");
-	unsigned int found = 0;
-	uint64_t sum = 0, part;
-	char line[256];
-
-	if (!list)
-		err(1, "/proc/timer_list");
-	while (fgets(line, sizeof(line), list))
-		if (sscanf(line, " .idle_sleeptime : %" SCNu64, &part) == 1 ||
-		    sscanf(line, " .iowait_sleeptime : %" SCNu64, &part) == 1) {
-			sum += part;
-			found++;
-		}
-	fclose(list);
-	if (!found)
-		errx(1, "/proc/timer_list does not tell the idle time");
-	return sum;
-}
 
 static unsigned long draw(struct process *process, unsigned long below)
 {

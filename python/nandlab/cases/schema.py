@@ -1,9 +1,10 @@
 """Reads `cases.toml`; docs/fair-schedulers.md describes every key."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from nandlab.errors import NandlabError
 from nandlab.suggest import unknown
@@ -20,6 +21,14 @@ Made = TypeVar("Made", "Place", "Case", "CaseJob")
 MODES = ("buffered", "direct", "sync")
 DIRECTIONS = {"randread": "read", "randwrite": "write"}
 KERNEL_DEVICES = ("flash-card", "null-blk")
+NUMBER_MAX = 2**31 - 1
+"""Of any number here: so many milliseconds are three weeks."""
+
+_KINDS = {bool: "true or false", int: f"a number from 0 to {NUMBER_MAX:,}", str: "a text"}
+"""What a key takes, by the type of its field; every other field takes a list of texts."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+"""Names are cells of tables and words of lines, so neither commas nor blanks stand in them."""
 
 
 @dataclass(frozen=True)
@@ -128,16 +137,24 @@ class _Reader(TomlLines):
 
     def file(self, plain: Mapping[str, Any]) -> CaseFile:
         self.check(plain, ("place", "case"), "")
-        places = tuple(self.place(one) for one in plain.get("place", ()))
-        cases = tuple(self.case(one) for one in plain.get("case", ()))
+        places = tuple(self.place(one) for one in self.tables(plain, "place"))
+        cases = tuple(self.case(one) for one in self.tables(plain, "case"))
         names = [case.name for case in cases]
         if not places or not cases:
             raise self.error("needs at least one [[place]] and one [[case]]", "")
+        for name in (*names, *(one.device_name for one in places)):
+            if not _NAME.fullmatch(name):
+                raise self.error(f"{name!r} is no name; use letters, digits, dots and dashes", name)
         for name in names:
             if names.count(name) > 1:
                 raise self.error(f"two cases are called {name!r}; give each its own name", name)
         if len({(one.where, one.device_name) for one in places}) < len(places):
             raise self.error("two places have the same device; each may stand once", "")
+        has_short = any(job.is_short_lived for case in cases for job in case.job)
+        for one in places:
+            if has_short and one.is_simulated and not one.short_every_us:
+                reason = "a case has short-lived processes; add short_every_us, how often they come"
+                raise self.error(reason, one.device)
         return CaseFile(places, cases)
 
     def place(self, plain: Mapping[str, Any]) -> Place:
@@ -154,7 +171,7 @@ class _Reader(TomlLines):
 
     def case(self, plain: Mapping[str, Any]) -> Case:
         name = str(plain.get("name", ""))
-        jobs = [self.job(one, name) for one in plain.get("job", ())]
+        jobs = [self.job(one, name) for one in self.tables(plain, "job")]
         if not jobs or jobs[0].is_short_lived:
             raise self.error("a case needs a job that is watched, of lasting processes", name)
         return self.made(Case, {**plain, "job": jobs}, ("name", "text", "job"), f"case {name!r}")
@@ -185,8 +202,31 @@ class _Reader(TomlLines):
         for key in needed:
             if key not in plain:
                 raise self.error(f"{what} lacks the key {key!r}; add it", name)
+        for key, wanted in get_type_hints(kind).items():
+            if key in plain:
+                self.check_value(key, plain[key], wanted, name)
         lists = {key: tuple(value) for key, value in plain.items() if isinstance(value, list)}
         return kind(**{**plain, **lists})
+
+    def tables(self, plain: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+        """The tables of a list, such as `[[place]]`."""
+        found = plain.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            written = f"[[{key}]]" if key != "job" else "job = [{ name = ... }]"
+            raise self.error(f"{key}: a list of tables is needed, as in {written}", "", key)
+        return found
+
+    def check_value(self, key: str, value: object, wanted: type, name: str) -> None:
+        """Refuses a value that is not of the type of its field."""
+        if wanted in _KINDS:
+            # True is a number in Python.
+            fits = type(value) is wanted and (wanted is not int or 0 <= value <= NUMBER_MAX)  # type: ignore[operator]
+            if not fits:
+                raise self.error(f"{key} = {value!r}: {_KINDS[wanted]} is needed", name, key)
+        elif key != "job" and not (
+            isinstance(value, list) and all(isinstance(one, str) for one in value)
+        ):
+            raise self.error(f"{key} = {value!r}: a list of texts is needed", name, key)
 
     def check(self, plain: Mapping[str, Any], known: Iterable[str], name: str) -> None:
         for key in plain:
@@ -196,6 +236,7 @@ class _Reader(TomlLines):
     def error(self, message: str, name: str, key: str = "") -> NandlabError:
         lines = enumerate(self.lines)
         at = next((number for number, line in lines if name and f'"{name}"' in line), None)
-        if key:
-            at = self.line_of(key, at or 0)
+        if key and (found := self.line_of(key, at or 0)) is not None:
+            # A key before the name keeps the line of the name: it is in the same table.
+            at = found
         return self.at(at, message)

@@ -1,12 +1,11 @@
 //! Write-back that a task waits for, passed to the scheduler as synchronous.
 
-use crate::support::{CompletedBios, DEVICE_BYTES, MIB, board};
-use block::{Plugging, PoolRules, QueueOptions, RequestQueue};
+use crate::support::{DEVICE_BYTES, MIB, Rig, board, rig_under};
+use block::{Plugging, PoolRules, QueueOptions};
 use device::ConstantDevice;
-use page_cache::{BlockFile, CacheOptions, Mode, PageCache, Process};
+use page_cache::{Mode, Process};
 use random::Stream;
-use sched::{Elevator, ElevatorOptions, Value, find_scheduler};
-use sim::{Cpus, Sim, Simulation};
+use sched::Value;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,26 +13,11 @@ use std::rc::Rc;
 const MS: u64 = 1_000_000;
 const WAITER: Process = Process::new(7);
 
-struct Rig {
-    simulation: Simulation,
-    sim: Sim,
-    queue: RequestQueue,
-    cache: Rc<PageCache>,
-    file: BlockFile,
-    completed: Rc<RefCell<CompletedBios>>,
-}
-
 /// Linux 3.4 or another kernel over a device that takes `service_ns` a command, one at a time.
 fn rig(scheduler: &str, way: &str, kernel: &str, available_bytes: u64, service_ns: u64) -> Rig {
     let mut board = board();
     board.kernel = kernel.into();
     board.available_bytes = available_bytes;
-    let simulation = Simulation::new(1);
-    let sim = simulation.handle();
-    let entry = find_scheduler(scheduler).expect("in the table");
-    let given = BTreeMap::from([("quasi_async".to_owned(), Value::from(way))]);
-    let settings = entry.settings(&given).expect("a way");
-    let options = ElevatorOptions { rotational: false, ..ElevatorOptions::default() };
     let queue_options = QueueOptions {
         plugging: Plugging::Task,
         pool: PoolRules::PerSync,
@@ -41,16 +25,9 @@ fn rig(scheduler: &str, way: &str, kernel: &str, available_bytes: u64, service_n
         queue_depth: 1,
         cores: 1,
     };
-    let elevator = Elevator::new(entry, &settings, options);
     let device = Box::new(ConstantDevice::new(DEVICE_BYTES / 512, service_ns, 1));
-    let queue = RequestQueue::new(&sim, elevator, device, queue_options);
-    let completed = Rc::new(RefCell::new(CompletedBios::default()));
-    queue.observe(completed.clone());
-    let cpus = Rc::new(Cpus::new(&sim, board.processors.count, board.processors.timeslice_ns));
-    let board = Rc::new(board);
-    let cache = PageCache::new(&sim, &cpus, &board, CacheOptions::default());
-    let file = BlockFile::new(&sim, cpus, board, queue.clone(), cache.clone());
-    Rig { simulation, sim, queue, cache, file, completed }
+    let given = BTreeMap::from([("quasi_async".to_owned(), Value::from(way))]);
+    rig_under(board, device, queue_options, (scheduler, &given))
 }
 
 /// How a task comes to wait for page 700.

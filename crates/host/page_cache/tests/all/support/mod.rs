@@ -6,7 +6,7 @@ use block::{BioTimes, Observer, Plugging, PoolRules, QueueOptions, RequestQueue}
 use board::Board;
 use device::{BlockDevice, ConstantDevice};
 use page_cache::{BlockFile, CacheOptions, PageCache};
-use sched::{Direction, Elevator, ElevatorOptions, find_scheduler};
+use sched::{Direction, Elevator, ElevatorOptions, Value, find_scheduler};
 use sim::{Cpus, Sim, Simulation};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -66,11 +66,6 @@ pub(crate) fn rig(board: Board) -> Rig {
 }
 
 pub(crate) fn rig_over(board: Board, device: Box<dyn BlockDevice>, max_sectors: u32) -> Rig {
-    let simulation = Simulation::new(1);
-    let sim = simulation.handle();
-    let entry = find_scheduler("noop").expect("in the table");
-    let settings = entry.settings(&BTreeMap::new()).expect("defaults");
-    let options = ElevatorOptions { max_sectors, rotational: false, ..ElevatorOptions::default() };
     let is_old = !board.is_kernel_at_least((2, 6, 39));
     let queue_options = QueueOptions {
         plugging: if is_old { Plugging::Queue } else { Plugging::Task },
@@ -79,6 +74,22 @@ pub(crate) fn rig_over(board: Board, device: Box<dyn BlockDevice>, max_sectors: 
         queue_depth: 0,
         cores: 1,
     };
+    rig_under(board, device, queue_options, ("noop", &BTreeMap::new()))
+}
+
+/// The same under a scheduler with these settings.
+pub(crate) fn rig_under(
+    board: Board,
+    device: Box<dyn BlockDevice>,
+    queue_options: QueueOptions,
+    (scheduler, given): (&str, &BTreeMap<String, Value>),
+) -> Rig {
+    let simulation = Simulation::new(1);
+    let sim = simulation.handle();
+    let entry = find_scheduler(scheduler).expect("in the table");
+    let settings = entry.settings(given).expect("settings of the scheduler");
+    let max_sectors = queue_options.max_sectors;
+    let options = ElevatorOptions { max_sectors, rotational: false, ..ElevatorOptions::default() };
     let elevator = Elevator::new(entry, &settings, options);
     let queue = RequestQueue::new(&sim, elevator, device, queue_options);
     let completed = Rc::new(RefCell::new(CompletedBios::default()));
