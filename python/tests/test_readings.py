@@ -14,6 +14,7 @@ import pytest
 
 import nandlab as nl
 from nandlab.errors import NandlabError
+from nandlab.readings import simulation
 from nandlab.readings.page import chapter
 from nandlab.readings.prediction import LEAST_READINGS, Predictor, design, needed
 from nandlab.readings.scoring import Scores, effects
@@ -489,6 +490,24 @@ def test_a_search_goes_on_after_ctrl_c(study: Path) -> None:
     assert again["design"]["carried_out"] == 12 - kept
     whole = nl.search_readings(str(study), cache=study.parent / "whole", jobs=2)
     assert again["digest"] == whole.answer["digest"]
+
+
+def test_a_signal_between_two_calls_of_the_engine_keeps_what_is_done(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, calls = simulation._tables, []
+
+    def tables(answer: dict[str, object]) -> object:
+        calls.append(answer)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return read(answer)
+
+    monkeypatch.setattr(simulation, "_tables", tables)
+    cache = study.parent / "cache"
+    with pytest.raises(nl.Interrupted, match=r"^Interrupted: 1 of the missing runs .* goes on"):
+        nl.search_readings(str(study), cache=cache, jobs=1)
+    assert len(list(cache.glob("*.json"))) == 1
 
 
 def test_the_command_prints_what_json_holds(study: Path, tmp_path: Path) -> None:

@@ -143,13 +143,18 @@ def simulate(
             alike = f"{job.readings.path} {sorted(job.settings.items())}" if has_board else key
             batches.setdefault(alike, {})[key] = job
     done, total = 0, sum(map(len, batches.values()))
-    for batch in batches.values():
-        pairs = list(batch.items())
-        for first in range(0, len(pairs), _BOARDS_AT_ONCE):
-            part = dict(pairs[first : first + _BOARDS_AT_ONCE])
-            if not _carry_out(part, folder, workers, partial(_at, progress, done, total)):
-                return {}, done, False
-            done += len(part)
+    try:
+        for batch in batches.values():
+            pairs = list(batch.items())
+            for first in range(0, len(pairs), _BOARDS_AT_ONCE):
+                part = dict(pairs[first : first + _BOARDS_AT_ONCE])
+                if not _carry_out(part, folder, workers, partial(_at, progress, done, total)):
+                    raise KeyboardInterrupt
+                done += len(part)
+    except KeyboardInterrupt:
+        # The engine says that it was interrupted. Between two of its calls Python raises instead.
+        missing = [key for batch in batches.values() for key in batch]
+        return {}, sum(_place(folder, key).is_file() for key in missing), False
     progress(done, total, "")
     kept = {key: _read(_place(folder, key)) for key in {*keys.values()}}
     return {job: kept[key] for job, key in keys.items()}, done, True
