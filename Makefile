@@ -74,11 +74,11 @@ test: wheel lint ## Run all tests; optional system packages are installed where 
 	-@[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory system-packages || echo "optional system packages could not be installed: the tests that need them are counted as skipped below"
 	@for program in fsck.vfat mkfs.vfat jffs2dump; do command -v $$program > /dev/null || \
 		echo "left out: what the Rust tests compare with $$program, which is not installed (make system-packages)"; done
-	NANDLAB_FUZZ_SECONDS=10 PROPTEST_RNG_SEED=1 cargo test --workspace --quiet
+	NANDLAB_FUZZ_SECONDS=3 PROPTEST_RNG_SEED=1 cargo test --workspace --quiet
 	$(BIN)/python -m pytest -q -ra -n 2 --dist loadfile --no-loadscope-reorder --durations=30 python/tests
 
 test-long: test ## Run the longer tests too, which take hours; CONTRIBUTING.md lists them
-	cargo test --workspace --quiet
+	NANDLAB_LONG_TESTS=1 cargo test --workspace --quiet
 	NANDLAB_ARRIVALS=10000000 cargo test --release -p block --test all queueing_theory -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p image --test all damage::fuzz -- --nocapture
 	NANDLAB_FUZZ_SECONDS=600 cargo test --release -p trace --test fuzz -- --nocapture
@@ -96,7 +96,8 @@ test-long: test ## Run the longer tests too, which take hours; CONTRIBUTING.md l
 	NANDLAB_WHEEL=1 $(BIN)/python -m pytest -q python/tests/test_wheel.py
 	NANDLAB_WHOLE_STUDIES=1 $(BIN)/python -m pytest -q python/tests/test_study_verdict.py -k whole
 	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_signals.py \
-		python/tests/test_signals_and_outputs.py python/tests/test_limits.py
+		python/tests/test_signals_and_outputs.py python/tests/test_limits.py \
+		python/tests/test_kernel_module.py python/tests/test_kernel_equivalence.py python/tests/test_study_verdict.py
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
 
 # Hours: what is done stays, and the next call goes on. TEAR='--cases 20 --kernels 6.12' narrows it.

@@ -19,6 +19,7 @@ from kernel_lab import (
     program_or_skip,
     run_script,
 )
+from long_tests import IS_LONG
 
 from nandlab.vm.recordings import (
     Comparison,
@@ -28,7 +29,7 @@ from nandlab.vm.recordings import (
     read_trace,
 )
 
-WORKLOADS = 22
+WORKLOADS = 22 if IS_LONG else 8
 LEAST_QUEUED = 16
 CLOCK_READS_MAX = 0.01
 """The share of events at which a tick may come between the event and the scheduler's own look at

@@ -17,6 +17,7 @@ from kernel_lab import (
     program_or_skip,
     run_script,
 )
+from long_tests import first_or_all, only_long
 
 from nandlab import engine
 from nandlab.vm import Kernel, VmRunError
@@ -205,7 +206,7 @@ def test_checkpatch_has_nothing_to_say(name: str) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize("series", first_or_all(SERIES, ("6.12",)))
 def test_nothing_is_lost_under_stress(
     series: str, tmp_path: Path, engine_is_built: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,7 +237,7 @@ def longest_waits_ns(
     return found
 
 
-@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize("series", first_or_all(SERIES, ("6.12",)))
 def test_an_old_process_does_not_starve_beside_short_lived_ones(
     series: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,6 +251,7 @@ def test_an_old_process_does_not_starve_beside_short_lived_ones(
         )
 
 
+@only_long
 def test_a_round_in_the_order_of_creation_starves_old_processes(tmp_path: Path) -> None:
     source = patched_source("visits-in-order-of-creation.patch", tmp_path / "source")
     kernel = kernel_or_skip("6.12")

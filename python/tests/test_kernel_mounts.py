@@ -19,7 +19,7 @@ OPERATIONS = 5000
 LIVE_BYTES_MAX = 3 << 20
 PROGRAMS = ("nanddump", "nandwrite")
 
-SEEDS = range(1, 1 + int(os.environ.get("NANDLAB_MOUNT_SEEDS", "2")))
+SEEDS = range(1, 1 + int(os.environ.get("NANDLAB_MOUNT_SEEDS", "1")))
 """More of them in the long run of the tests."""
 
 GUEST_SCRIPT = f"""

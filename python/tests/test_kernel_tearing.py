@@ -25,7 +25,7 @@ from tearing_lab.series import (
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
-CASES = int(os.environ.get("NANDLAB_TEAR_CASES", "10"))
+CASES = int(os.environ.get("NANDLAB_TEAR_CASES", "4"))
 """Cuts of a file system in each direction: a hundred in the long run of the tests."""
 
 KERNELS = os.environ.get("NANDLAB_TEAR_KERNELS", "6.12,6.1").split(",")

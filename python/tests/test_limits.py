@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from command_table import commands
+from long_tests import IS_LONG
 from mqsim_inputs import Files
 from strace_logs import LOG
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
-IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
 ALL_VALUES = (0, 1, 2**31, 2**32 - 1, 2**32, 10**11, 2**63, 2**64)
 VALUES = ALL_VALUES if IS_LONG else (0, 2**31, 2**32 - 1, 2**63)
 ENDS_WITHIN_S = 2.0

@@ -4,11 +4,11 @@ JFFS2 is always tried; UBIFS and the other kernel are part of `make test-long`.
 """
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from kernel_listings import LIST_FUNCTION, WRITES, listed, own_view
+from long_tests import IS_LONG
 
 import nandlab as nl
 from nandlab.cli import main
@@ -19,7 +19,6 @@ from nandlab.vm.programs import MACHINE_PROGRAMS
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
-IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
 BLOCKS = 40
 BAD_BLOCK = 33
 OPERATIONS = """mkdir d 755

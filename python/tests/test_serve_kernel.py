@@ -4,10 +4,10 @@ A cut of files and one of SQLite on ext4 are always tried, and a kernel that sen
 other recipes that promise something, with 20 cuts each, are part of `make test-long`.
 """
 
-import os
 from dataclasses import replace
 
 import pytest
+from long_tests import IS_LONG
 
 from nandlab.labs.cuts import Bench, cut_batch
 from nandlab.labs.found import Cut
@@ -18,7 +18,6 @@ from nandlab.vm.programs import MACHINE_PROGRAMS
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
-IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
 DEVICE = "emmc-5.1-64gb"
 OPTIONS = {"capacity": "128MiB", "precondition": "fill"}
 CUTS = {"ext4-files": 7, "ext4-sqlite-wal-full": 90}

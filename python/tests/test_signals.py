@@ -6,7 +6,6 @@ measures itself. `NANDLAB_LONG_TESTS=1` tries every signal on every command, at 
 """
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 from command_table import commands
 from long_commands import LONG, NANDLAB, Long, command_line
+from long_tests import IS_LONG
 from signalled import PATIENCE_S, Blow, End, slowness, stopped
 
 from nandlab.cli import heedful
@@ -24,7 +24,6 @@ from nandlab.interruption import Interrupted
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
-IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
 MOMENTS = 6 if IS_LONG else 1
 ENDS_WITHIN_S = 2.0
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 from long_commands import LONG, command_line
+from long_tests import IS_LONG
 from places import fill, own_disk
 from signalled import Blow, End, stopped
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
-IS_LONG = os.environ.get("NANDLAB_LONG_TESTS") == "1"
 ENDS_WITHIN_S = 2.0
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 NO_READER = 141

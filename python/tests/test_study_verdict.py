@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_tests import first_or_all
 from quick_runs import quick_run
 
 from nandlab.cli import main
@@ -78,7 +79,7 @@ def test_the_verdict_is_the_one_on_record(
         )
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", first_or_all(STUDIES, ("android", "sfq-emmc")))
 def test_the_digest_does_not_depend_on_the_number_of_workers(study: str, tmp_path: Path) -> None:
     """The digest on record is one worker's; three must reach it."""
     record = json.loads(snapshot(study).read_text(encoding="utf-8"))

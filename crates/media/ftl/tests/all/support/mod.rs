@@ -8,6 +8,11 @@ use std::collections::BTreeMap;
 /// Bytes of a test page.
 pub(crate) const PAGE_BYTES: usize = 256;
 
+/// Whether `make test-long` runs, which tries more seeds of the same trials.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("NANDLAB_LONG_TESTS").is_some()
+}
+
 /// A small-block SLC part with tiny pages.
 pub(crate) fn small_part(pages_per_block: u32, blocks: u32) -> Part {
     let mut part = nand::find_part("published-small-block").expect("in the catalogue");
