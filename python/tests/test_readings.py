@@ -456,8 +456,7 @@ def test_an_interrupted_search_goes_on(study: Path) -> None:
         if done == 1:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        simulate(jobs, cache, 1, stop)
+    assert simulate(jobs, cache, 1, stop) == ({}, 1, False)
     assert len(list(cache.glob("*.json"))) == 1
     rows, carried_out, is_whole = simulate(jobs, cache, 1, lambda done, total, label: None)
     assert (len(rows), carried_out, is_whole) == (2, 1, True)

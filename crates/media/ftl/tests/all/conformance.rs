@@ -12,7 +12,7 @@ use libtest_mimic::{Failed, Trial};
 use nand::random::Stream;
 use nand::{CutPoint, FaultSettings, NandError};
 use std::collections::BTreeMap;
-use support::{PAGE_BYTES, build, page_bytes, small_part, version_of};
+use support::{PAGE_BYTES, build, is_long, page_bytes, small_part, version_of};
 
 type Given = BTreeMap<String, Value>;
 
@@ -22,7 +22,14 @@ pub(crate) fn trials() -> Vec<Trial> {
         for (variant, given) in variants(entry) {
             let default = given.is_empty();
             let operations = if default { 1_000_000 } else { 100_000 };
-            let writes = if default { 2_000 } else { 300 };
+            // Each chip operation is cut three times and each rebuild again: two minutes for all layers with the
+            // larger numbers.
+            let writes = match (default, is_long()) {
+                (true, true) => 2_000,
+                (true, false) => 500,
+                (false, true) => 300,
+                (false, false) => 150,
+            };
             let model = given.clone();
             trials.push(Trial::test(format!("{}/model{variant}", entry.name), move || {
                 model_run(entry, &model, operations).map_err(Failed::from)
@@ -166,6 +173,7 @@ fn power_run(entry: &FtlEntry, given: &Given, writes: u32) -> Result<(), String>
     };
     let mut draw = Stream::new(2, "power");
     let (mut cases, mut rebuilds_cut) = (0_u32, 0);
+    let rebuilds_cut_min = if is_long() { 100 } else { 30 };
     let mut lpn = 0;
     for number in 1..=writes {
         lpn =
@@ -194,9 +202,9 @@ fn power_run(entry: &FtlEntry, given: &Given, writes: u32) -> Result<(), String>
                 }
                 cut.flash_mut().chip_mut().power_on();
                 cases += 1;
-                // A hundred cases, evenly spread over a default run, are cut again while they
-                // rebuild; some numbers fall on trims that cost no operation.
-                let stride = (writes / 106).max(1);
+                // Cases that are evenly spread over the run are cut again while they rebuild. A quarter
+                // more are drawn than must be there: some numbers fall on trims that cost no operation.
+                let stride = (writes / (rebuilds_cut_min * 5 / 4)).max(1);
                 if number % stride == 0 && operation == operations / 2 && point == CutPoint::Inside
                 {
                     rebuilds_cut += 1;
@@ -212,7 +220,7 @@ fn power_run(entry: &FtlEntry, given: &Given, writes: u32) -> Result<(), String>
             host.trimmed[lpn as usize] = false;
         }
     }
-    if cases < writes * 3 || rebuilds_cut < 100 {
+    if cases < writes * 3 || rebuilds_cut < rebuilds_cut_min {
         return Err(format!(
             "only {cases} cuts in {writes} writes, {rebuilds_cut} of them cut again"
         ));

@@ -14,12 +14,10 @@ use nand::random::Stream;
 use nand::{CutPoint, NandError, PageOrder};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use support::{PAGE_BYTES, build, is_long, page_bytes, small_part, version_of};
+use support::{PAGE_BYTES, build, page_bytes, small_part, version_of};
 
 const OPERATIONS: u32 = 500;
-/// Seeds of a life: an even and an odd one differ in how often a page may be programmed.
-const SEEDS: u64 = 2;
-const SEEDS_OF_LONG_TESTS: u64 = 8;
+const SEEDS: u64 = 8;
 const CUT_POINTS: [CutPoint; 3] = [CutPoint::Before, CutPoint::Inside, CutPoint::After];
 
 type Given = BTreeMap<String, Value>;
@@ -122,14 +120,13 @@ struct Life {
 }
 
 fn storm(entry: &FtlEntry, given: &Given, order: PageOrder) -> Result<(), String> {
-    let seeds = if is_long() { SEEDS_OF_LONG_TESTS } else { SEEDS };
     let (mut failures, mut lives, mut cuts) = (Vec::new(), 0, 0);
     for pages_per_block in [2, 3, 4, 8] {
         for (logical_pages, trim_percent) in
             [(8 * pages_per_block - 1, 5), (5 * pages_per_block, 30), (3 * pages_per_block + 1, 60)]
         {
             for extra_blocks in [0, 1, 4] {
-                for seed in 0..seeds {
+                for seed in 0..SEEDS {
                     let programs_max = if seed % 2 == 0 { (1, 1) } else { (2, 3) };
                     let life = Life {
                         pages_per_block,

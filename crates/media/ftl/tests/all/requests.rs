@@ -6,7 +6,7 @@
 //! The chips keep tags alone. A copy of a page gets a higher sequence number than its source, so the newest copy of an
 //! acknowledged page never has a lower number than the one that was acknowledged: an older version would.
 
-use crate::support::{is_long, small_part};
+use crate::support::small_part;
 use ftl::{FTLS, Ftl, FtlEntry, FtlError, PageWork, Settings, Value};
 use libtest_mimic::{Failed, Trial};
 use nand::random::Stream;
@@ -17,8 +17,7 @@ use std::ops::Range;
 const LOGICAL_PAGES: u32 = 44;
 const PAGES_PER_BLOCK: u32 = 4;
 const STEPS: u32 = 500;
-const SEEDS: u64 = 4;
-const SEEDS_OF_LONG_TESTS: u64 = 12;
+const SEEDS: u64 = 12;
 const CUT_POINTS: [CutPoint; 3] = [CutPoint::Before, CutPoint::Inside, CutPoint::After];
 
 /// Settings that make long and short requests meet, where a layer has them: few log blocks, and a low threshold.
@@ -31,8 +30,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         for order in [PageOrder::Any, PageOrder::Ascending, PageOrder::Sequential] {
             let name = format!("{} {order:?} requests", entry.name);
             trials.push(Trial::test(name, move || {
-                let seeds = if is_long() { SEEDS_OF_LONG_TESTS } else { SEEDS };
-                (0..seeds).try_for_each(|seed| live(entry, order, seed)).map_err(Failed::from)
+                (0..SEEDS).try_for_each(|seed| live(entry, order, seed)).map_err(Failed::from)
             }));
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Bytes of a test page.
 pub(crate) const PAGE_BYTES: usize = 256;
 
-/// Whether `make test-long` runs, which tries more seeds of the same trials.
+/// Whether `make test-long` runs, which makes more writes in the same trials.
 pub(crate) fn is_long() -> bool {
     std::env::var_os("NANDLAB_LONG_TESTS").is_some()
 }
