@@ -70,7 +70,10 @@ format: $(VENV)/installed ## Format all sources
 	$(BIN)/ruff format python scripts
 	$(BIN)/ruff check --fix --quiet python scripts
 
-test: wheel lint ## Run all tests; optional system packages are installed where that is possible
+test: $(VENV)/installed $(TOOLCHAIN) ## Run all tests; optional system packages are installed where that is possible
+	@# Each of both builds leaves a processor idle for minutes, so they run side by side.
+	cargo test --workspace --no-run --quiet & tests=$$!; \
+		$(MAKE) --no-print-directory wheel lint && wait $$tests || { kill $$tests 2> /dev/null; exit 1; }
 	-@[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory system-packages || echo "optional system packages could not be installed: the tests that need them are counted as skipped below"
 	@for program in fsck.vfat mkfs.vfat jffs2dump; do command -v $$program > /dev/null || \
 		echo "left out: what the Rust tests compare with $$program, which is not installed (make system-packages)"; done
