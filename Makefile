@@ -71,9 +71,7 @@ format: $(VENV)/installed ## Format all sources
 	$(BIN)/ruff check --fix --quiet python scripts
 
 test: $(VENV)/installed $(TOOLCHAIN) ## Run all tests; optional system packages are installed where that is possible
-	@# Each of both builds leaves a processor idle for minutes, so they run side by side.
-	cargo test --workspace --no-run --quiet & tests=$$!; \
-		$(MAKE) --no-print-directory wheel lint && wait $$tests || { kill $$tests 2> /dev/null; exit 1; }
+	scripts/build_for_tests.sh
 	-@[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory system-packages || echo "optional system packages could not be installed: the tests that need them are counted as skipped below"
 	@for program in fsck.vfat mkfs.vfat jffs2dump; do command -v $$program > /dev/null || \
 		echo "left out: what the Rust tests compare with $$program, which is not installed (make system-packages)"; done
@@ -89,18 +87,16 @@ test-long: test ## Run the longer tests too, which take hours; CONTRIBUTING.md l
 	NANDLAB_CUTS=460 cargo test -p serve --test all no_cut -- --nocapture
 	cargo clippy --quiet --manifest-path extras/ublk/Cargo.toml --all-targets -- -D warnings
 	cargo test --quiet --manifest-path extras/ublk/Cargo.toml
-	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_serve_kernel.py python/tests/test_serve_ublk.py
-	NANDLAB_LONG_TESTS=1 NANDLAB_TEAR_CASES=100 NANDLAB_CALL_SEEDS=200 $(BIN)/python -m pytest -q python/tests/test_kernel_tearing.py \
-		python/tests/test_failing_calls.py python/tests/test_serve_kernel.py
+	@# Every file that leaves something to this target, found by the name of what it asks.
+	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q $$(grep -l '^from long_tests import' python/tests/test_*.py)
+	NANDLAB_TEAR_CASES=100 NANDLAB_CALL_SEEDS=200 $(BIN)/python -m pytest -q python/tests/test_kernel_tearing.py \
+		python/tests/test_failing_calls.py
 	NANDLAB_MOUNT_SEEDS=20 $(BIN)/python -m pytest -q python/tests/test_kernel_mounts.py \
 		python/tests/test_kernel_mounts_nilfs2.py python/tests/test_kernel_mounts_ubifs.py
 	@# DKMS and the Debian package in a clean Debian, which takes root, the network and some minutes.
 	if [ "$$(id -u)" = 0 ]; then kernel/sfq/tests/dkms.sh && kernel/sfq/tests/package.sh; else echo "left out: DKMS and the Debian package in a chroot, which takes root"; fi
 	NANDLAB_WHEEL=1 $(BIN)/python -m pytest -q python/tests/test_wheel.py
 	NANDLAB_WHOLE_STUDIES=1 $(BIN)/python -m pytest -q python/tests/test_study_verdict.py -k whole
-	NANDLAB_LONG_TESTS=1 $(BIN)/python -m pytest -q python/tests/test_signals.py \
-		python/tests/test_signals_and_outputs.py python/tests/test_limits.py \
-		python/tests/test_kernel_module.py python/tests/test_kernel_equivalence.py python/tests/test_study_verdict.py
 	$(BIN)/python -m nandlab.reproduce --out $(OUT)/full --full
 
 # Hours: what is done stays, and the next call goes on. TEAR='--cases 20 --kernels 6.12' narrows it.

@@ -30,6 +30,8 @@ from nandlab.vm.recordings import (
 )
 
 WORKLOADS = 22 if IS_LONG else 8
+"""Of a scheduler and kernel: the first of those that the long run of the tests draws."""
+
 LEAST_QUEUED = 16
 CLOCK_READS_MAX = 0.01
 """The share of events at which a tick may come between the event and the scheduler's own look at

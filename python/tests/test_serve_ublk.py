@@ -5,10 +5,10 @@ is part of `make test-long`: the program is built apart from the workspace.
 """
 
 import json
-import os
 from pathlib import Path
 
 import pytest
+from long_tests import IS_LONG
 
 from nandlab.vm import (
     Contents,
@@ -44,7 +44,7 @@ _FILES = "1 2 3 4 5 6 7 8"
 
 
 def in_machine(script: str, out: Path) -> MachineResult:
-    if os.environ.get("NANDLAB_LONG_TESTS") != "1":
+    if not IS_LONG:
         pytest.skip("ublk is part of make test-long")
     try:
         require_programs((*MACHINE_PROGRAMS, "mkfs.ext4", "fsck.ext4"))

@@ -134,6 +134,7 @@ def simulate(
     """The results of each job, how many were carried out now, and whether all of them are there.
 
     Finished jobs are kept in `folder`, so the same call goes on where an interrupted one ended.
+    A signal ends it early, and results are given only if all are there.
     """
     keys = {job: job.key for job in jobs}
     batches: dict[str, dict[str, Job]] = {}

@@ -22,8 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         for (variant, given) in variants(entry) {
             let default = given.is_empty();
             let operations = if default { 1_000_000 } else { 100_000 };
-            // Each chip operation is cut three times and each rebuild again: two minutes for all layers with the
-            // larger numbers.
+            // Each chip operation is cut in three ways, which takes two to four minutes with the larger numbers.
             let writes = match (default, is_long()) {
                 (true, true) => 2_000,
                 (true, false) => 500,
