@@ -579,10 +579,14 @@ static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
 	pid = sfq_take_pid(rq);
 	/* A request that the driver gave back has had its turn. */
 	if (at_head || !pid) {
-		if (!pid)
+		if (!pid) {
 			sfqd->counters.requeued++;
-		else
+			trace_sfq_requeue(rq, now, at_head);
+		} else {
 			sfqd->counters.inserted++;
+			trace_sfq_insert(rq, now, pid_nr(pid),
+					 op_is_sync(rq->cmd_flags), true);
+		}
 		put_pid(pid);
 		rq->elv.priv[1] = SFQ_SENT;
 		if (at_head)
@@ -596,7 +600,7 @@ static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
 		sq = sfq_queue_get(sfqd, pid);
 	else
 		sq = &sfqd->async;
-	trace_sfq_insert(rq, now, pid_nr(pid), !sfq_is_async(sfqd, sq));
+	trace_sfq_insert(rq, now, pid_nr(pid), !sfq_is_async(sfqd, sq), false);
 	put_pid(pid);
 
 	rq->elv.priv[1] = sq;
@@ -757,9 +761,9 @@ static void sfq_requests_merged(struct request_queue *q, struct request *rq,
 
 	if (!sfq_queue_of(next)) {
 		sfqd->counters.merged++;
-		trace_sfq_merge(rq, now, task_tgid_nr(current),
-				blk_rq_pos(next), blk_rq_sectors(next),
-				op_is_sync(next->cmd_flags));
+		trace_sfq_join(rq, now, task_tgid_nr(current),
+			       blk_rq_pos(next), blk_rq_sectors(next),
+			       op_is_sync(next->cmd_flags));
 		return;
 	}
 	sfqd->counters.absorbed++;

@@ -744,6 +744,7 @@ static void sfq2_insert_request(struct sfq2_data *sd, struct request *rq,
 	if (sfq2_is_sent(rq)) {
 		/* The driver gave it back: it has had its turn, and counts as in flight. */
 		sd->counters.requeued++;
+		trace_sfq2_requeue(rq, now, at_head);
 		goto dispatch;
 	}
 	if (sfq2_may_join(sd, rq) && blk_mq_sched_try_insert_merge(q, rq, free))
@@ -752,6 +753,7 @@ static void sfq2_insert_request(struct sfq2_data *sd, struct request *rq,
 	tgid = (pid_t)(unsigned long)rq->elv.priv[1];
 	if (at_head || !tgid) {
 		/* In no queue, and not counted in flight. */
+		trace_sfq2_insert(rq, now, tgid, op_is_sync(rq->cmd_flags), true);
 		rq->elv.priv[0] = (void *)1UL;
 		rq->elv.priv[1] = NULL;
 		goto dispatch;
@@ -761,7 +763,7 @@ static void sfq2_insert_request(struct sfq2_data *sd, struct request *rq,
 		sq = sfq2_queue_get(sd, class, tgid);
 	else
 		sq = &sd->classes[class].async;
-	trace_sfq2_insert(rq, now, tgid, !sq->is_async);
+	trace_sfq2_insert(rq, now, tgid, !sq->is_async, false);
 	sfq2_link(sd, rq, sq, now);
 	if (rq_mergeable(rq)) {
 		elv_rqhash_add(q, rq);
@@ -894,9 +896,9 @@ static void sfq2_requests_merged(struct request_queue *q, struct request *rq,
 
 	if (!sfq2_is_queued(next)) {
 		sd->counters.merged++;
-		trace_sfq2_merge(rq, now, current->tgid, blk_rq_pos(next),
-				 blk_rq_sectors(next),
-				 op_is_sync(next->cmd_flags));
+		trace_sfq2_join(rq, now, current->tgid, blk_rq_pos(next),
+				blk_rq_sectors(next),
+				op_is_sync(next->cmd_flags));
 		return;
 	}
 	sd->counters.absorbed++;

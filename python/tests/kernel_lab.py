@@ -134,6 +134,7 @@ def run_script(
     processors: int = 1,
     deadline_s: float = 1800.0,
     counts_instructions: bool = True,
+    kernel_arguments: str = "",
 ) -> MachineResult:
     """Run a script with the module's files at hand; what it wants of them is in tests/common.sh.
 
@@ -156,7 +157,7 @@ def run_script(
         script,
         deadline_s,
         contents,
-        kernel_arguments="slab_nomerge no_timer_check",
+        kernel_arguments=f"slab_nomerge no_timer_check {kernel_arguments}".strip(),
         processors=processors,
         icount_shift=ICOUNT_SHIFT if counts_instructions and processors == 1 else None,
     )

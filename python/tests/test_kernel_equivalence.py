@@ -53,7 +53,7 @@ class Workload:
 def draw_workload(scheduler: str, number: int) -> Workload:
     """Draw the processes of a workload, and tunables of the scheduler."""
     stream = random.Random(f"{scheduler} {number}")
-    tunables = _TUNABLES[scheduler](stream, number)
+    tunables = TUNABLES[scheduler](stream, number)
     return Workload(f"{scheduler}-{number:02d}", scheduler, _draw_jobs(stream, number), tunables)
 
 
@@ -113,7 +113,7 @@ def _sfq2_tunables(stream: random.Random, number: int) -> dict[str, str]:
     return tunables
 
 
-_TUNABLES = {
+TUNABLES = {
     "kyber": _kyber_tunables,
     "mq-deadline": _mq_deadline_tunables,
     "sfq": _sfq_tunables,
@@ -149,7 +149,15 @@ def _job(stream: random.Random, kind: str, place: int) -> str:
     return ",".join(str(part) for part in parts)
 
 
-def record(series: str, modules: dict[str, Path], workloads: list[Workload], out: Path) -> Path:
+def record(
+    series: str,
+    modules: dict[str, Path],
+    workloads: list[Workload],
+    out: Path,
+    *,
+    processors: int = 1,
+    kernel_arguments: str = "",
+) -> Path:
     """Run the workloads in the machine and return the folder with the traces."""
     files = {"/load": program_or_skip("load", out.parent / "load")}
     out.mkdir(parents=True, exist_ok=True)
@@ -161,7 +169,16 @@ def record(series: str, modules: dict[str, Path], workloads: list[Workload], out
             path.write_text(text)
             files[f"/workloads/{path.name}"] = path
     script = (SOURCE / "tests" / "record.sh").read_text()
-    run_script(kernel_or_skip(series), script, modules, out, files=files, programs=())
+    run_script(
+        kernel_or_skip(series),
+        script,
+        modules,
+        out,
+        files=files,
+        programs=(),
+        processors=processors,
+        kernel_arguments=kernel_arguments,
+    )
     return out
 
 

@@ -12,7 +12,21 @@ _LINE = re.compile(
     r"(?P<device>\d+,\d+) (?P<fields>.*)$"
 )
 _HEAD = "time_us,event,id,pid,op,sync,sector,sectors"
+_MORE_COLUMNS = "absorbed,place,mergeable"
 _OP = _HEAD.split(",").index("op")
+_TAGS_MAX = 10240
+"""`BLK_MQ_MAX_DEPTH` (include/linux/blk-mq.h): numbers of requests a hardware queue has here."""
+
+_COUNTED = {
+    "absorb": "absorbs",
+    "complete": "completes",
+    "dispatch": "dispatches",
+    "join": "joins",
+    "merge": "merges",
+    "requeue": "requeues",
+}
+"""Events, and the fields of a recording that count them."""
+
 _MQ_DEADLINE_MS = {"read_expire": 500, "write_expire": 5000}
 """Defaults of block/mq-deadline.c, `read_expire` and `write_expire`."""
 
@@ -47,17 +61,27 @@ class Recording:
 
     `table` is in the form of `nandlab schedule --events`. `most_queued` is the largest number of
     requests that were queued at once, `late_inserts` that of inserts after the first dispatch.
+    `merges` counts bios and `joins` requests of plugs that became part of a queued request,
+    `absorbs` queued requests that became part of another one. `unmergeable` are inserts that are
+    joined with nothing, `at_head` those that went past the queues, `discards` those of discards.
     """
 
     table: str = ""
     inserts: int = 0
     merges: int = 0
+    joins: int = 0
+    absorbs: int = 0
+    requeues: int = 0
+    discards: int = 0
+    unmergeable: int = 0
+    at_head: int = 0
     dispatches: int = 0
     empty_dispatches: int = 0
     completes: int = 0
     late_inserts: int = 0
     most_queued: int = 0
     processes: set[int] = field(default_factory=set)
+    hardware_queues: set[int] = field(default_factory=set)
     later_ns: dict[int, int] = field(default_factory=dict)
     """Lines of dispatch calls during which the kernel's tick came, and the time of the return."""
 
@@ -80,11 +104,10 @@ def read_trace(text: str, *, has_nanoseconds: bool = False) -> Recording:
     a completion has a time of its own, and events are sorted by time.
 
     Events of other sources are left out, and those of other disks than the first one a request is
-    inserted for. Raises `RecordingError` when the kernel lost events, or
-    joined two queued requests, which the table of events has no word for.
+    inserted for. Raises `RecordingError` when the kernel lost events.
     """
     recording = Recording()
-    rows = [_HEAD]
+    rows: list[str] = []
     inserted_at: dict[str, int] = {}
     last_ns = 0
     queued = 0
@@ -105,42 +128,59 @@ def read_trace(text: str, *, has_nanoseconds: bool = False) -> Recording:
         if match["device"] != device:
             continue
         fields = dict(part.split("=", 1) for part in match["fields"].split())
-        if event == "absorb":
-            raise RecordingError(f"two queued requests were joined: {line.strip()}")
         now_ns = int(fields["now"])
         # Completions come from interrupts, and only sfq2 takes its lock there: those of the others
         # are not in the order of the lock. With a clock in nanoseconds all events are sorted by it.
         if has_nanoseconds or event != "complete" or match["irq_safe"]:
             last_ns = max(last_ns, now_ns)
         name = fields.get("id", "")
+        number = len(rows) + 2
         if event == "insert":
-            recording.inserts += 1
-            inserted_at[name] = len(rows) + 1
-            recording.late_inserts += recording.dispatches > 0
-            recording.processes.add(int(fields["pid"]))
-            queued += 1
-            recording.most_queued = max(recording.most_queued, queued)
-        elif event == "merge":
-            recording.merges += 1
-        elif event == "complete":
-            recording.completes += 1
+            inserted_at[name] = number
+            _count_insert(recording, fields)
         elif event == "dispatch" and name == "-1":
             recording.empty_dispatches += 1
             name = ""
-        elif event == "dispatch":
-            recording.dispatches += 1
-            queued -= 1
+        elif event in _COUNTED:
+            setattr(recording, _COUNTED[event], getattr(recording, _COUNTED[event]) + 1)
+        queued += (event in ("insert", "requeue")) - (event == "absorb")
+        queued -= event == "dispatch" and name != ""
+        recording.most_queued = max(recording.most_queued, queued)
         if event == "dispatch":
             if int(fields.get("end", "0")) > last_ns:
-                recording.later_ns[len(rows) + 1] = int(fields["end"])
+                recording.later_ns[number] = int(fields["end"])
             if expires_ns := int(fields.get("expires", "0")):
                 recording.expires_ns[inserted_at[name]] = expires_ns
         if event in ("complete", "dispatch"):
             fields = {}
-        place = [fields.get(column, "") for column in ("pid", "op", "sync", "sector", "sectors")]
-        rows.append(",".join([_microseconds(last_ns), event, name, *place]))
-    recording.table = "\n".join(rows) + "\n"
+        rows.append(",".join([_microseconds(last_ns), event, name, *_cells(event, fields)]))
+    head = f"{_HEAD},{_MORE_COLUMNS}"
+    recording.table = "\n".join([head, *rows]) + "\n"
     return recording
+
+
+def _count_insert(recording: Recording, fields: Mapping[str, str]) -> None:
+    recording.inserts += 1
+    recording.late_inserts += recording.dispatches > 0
+    recording.processes.add(int(fields["pid"]))
+    recording.hardware_queues.add(int(fields["id"]) // _TAGS_MAX)
+    recording.discards += fields["op"] == "D"
+    recording.unmergeable += fields.get("mergeable") == "0"
+    recording.at_head += fields.get("at_head") == "1"
+
+
+def _cells(event: str, fields: Mapping[str, str]) -> list[str]:
+    """The cells of a row after the number of its request."""
+    of_bio = [fields.get(column, "") for column in ("pid", "op", "sync", "sector", "sectors")]
+    at_head = fields.get("at_head")
+    place = ""
+    if at_head == "1":
+        place = "head"
+    elif event == "requeue":
+        place = "tail"
+    # The simulator joins everything that can be joined unless it is told otherwise.
+    mergeable = "0" if fields.get("mergeable") == "0" else ""
+    return [*of_bio, fields.get("absorbed", ""), place, mergeable]
 
 
 def compare(

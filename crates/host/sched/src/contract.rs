@@ -79,6 +79,13 @@ pub trait Scheduler: Send {
     /// `absorbed` has become part of `survivor` and must be forgotten (`elevator_merge_req_fn`).
     fn absorb(&mut self, now_ns: u64, survivor: RequestId, absorbed: RequestId, queue: &mut Queue);
 
+    /// True if a request that the driver gives back goes to the dispatch list, and leaves the scheduler as it is.
+    ///
+    /// Others have lists of their own for it, or count what the driver has: they are not given any.
+    fn takes_back(&self) -> bool {
+        false
+    }
+
     /// True if a synchronous write has another place than an asynchronous one.
     ///
     /// Others keep the request where it is when a task begins to wait for it: to insert it again would put it

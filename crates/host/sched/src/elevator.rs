@@ -5,7 +5,7 @@
 
 use crate::quasi_async::{QuasiAsync, quasi_async};
 use crate::{
-    Bio, Clock, Direction, MergeSide, Queue, Request, RequestId, Scheduler, SchedulerEntry,
+    Bio, Clock, Direction, Joins, MergeSide, Queue, Request, RequestId, Scheduler, SchedulerEntry,
     Settings,
 };
 use process::Process;
@@ -16,6 +16,10 @@ use process::Process;
 /// fault is found by the call that makes it. A larger queue is checked once in as many calls as it has had
 /// requests at one time, so the cost of a call does not grow with the queue.
 const CHECKED_AT_ONCE: usize = 64;
+
+/// Most sectors of a discard, whatever the limit of requests with data.
+// `UINT_MAX >> 9`, which drivers without a limit set (`max_discard_sectors`, `drivers/block/null_blk/main.c`).
+const DISCARD_SECTORS_MAX: u32 = u32::MAX >> 9;
 
 /// Properties of the queue that a scheduler serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,22 +115,27 @@ impl Elevator {
     /// under the sector the bio starts at; the scheduler's own search. The first that touches
     /// decides: if the result would be too large, no other is tried.
     pub fn try_merge(&mut self, now_ns: u64, bio: &Bio) -> Option<Merged> {
+        self.try_merge_of(now_ns, bio, Joins::Data)
+    }
+
+    /// As [`Elevator::try_merge`], with the requests that the bio may be joined with.
+    pub fn try_merge_of(&mut self, now_ns: u64, bio: &Bio, joins: Joins) -> Option<Merged> {
         self.advance(now_ns);
-        let merged = self.merge(now_ns, bio);
+        let merged = self.merge(now_ns, bio, joins);
         self.changed();
         merged
     }
 
-    fn merge(&mut self, now_ns: u64, bio: &Bio) -> Option<Merged> {
-        if !self.merging {
+    fn merge(&mut self, now_ns: u64, bio: &Bio, joins: Joins) -> Option<Merged> {
+        if !self.merging || joins == Joins::Nothing {
             return None;
         }
         self.scheduler.before_merge(now_ns, bio, &self.queue);
-        let (id, side) = self.find_merge(bio)?;
+        let (id, side) = self.find_merge(bio, joins)?;
         let sectors = self.queue.requests[id].bio.sectors + bio.sectors;
         // The limits are the driver's (`ll_back_merge_fn`) and are asked after `elv_merge` has
         // chosen: a refusal ends the search.
-        if sectors > self.max_sectors {
+        if sectors > self.sectors_max(joins) {
             return None;
         }
         let request = &mut self.queue.requests[id].bio;
@@ -164,21 +173,37 @@ impl Elevator {
         Some(Merged { survivor: id, side, absorbed: None })
     }
 
+    /// Most sectors of a request.
+    fn sectors_max(&self, joins: Joins) -> u32 {
+        if joins == Joins::Discards { DISCARD_SECTORS_MAX } else { self.max_sectors }
+    }
+
     /// Appends a whole request, made elsewhere, to a queued one that it touches from behind.
     ///
     /// What a plug does with its requests when it is flushed (`elv_attempt_insert_merge`, Linux
-    /// 3.4): the request merged last, then the hash; no neighbours are joined.
+    /// 3.4): the request merged last, then the hash. [`Elevator::join_behind`] goes on from there.
     pub fn merge_behind(&mut self, now_ns: u64, request: &Bio) -> Option<RequestId> {
+        self.merge_behind_of(now_ns, request, Joins::Data)
+    }
+
+    /// As [`Elevator::merge_behind`], with the requests that the request may be joined with.
+    pub fn merge_behind_of(
+        &mut self,
+        now_ns: u64,
+        request: &Bio,
+        joins: Joins,
+    ) -> Option<RequestId> {
         self.advance(now_ns);
-        if !self.merging || !self.scheduler.uses_merge_caches() {
+        if !self.merging || !self.scheduler.uses_merge_caches() || joins == Joins::Nothing {
             return None;
         }
         let queue = &self.queue;
         let fits = |id: &RequestId| {
             let other = &queue.requests[*id];
             other.bio.direction == request.direction
+                && other.joins == joins
                 && other.end() == request.sector
-                && other.bio.sectors + request.sectors <= self.max_sectors
+                && other.bio.sectors + request.sectors <= self.sectors_max(joins)
                 && self.scheduler.allows_request_merge(request, *id, queue)
         };
         let id = queue.last_merge.filter(fits).or(queue.ending_at(request.sector).filter(fits))?;
@@ -191,6 +216,23 @@ impl Elevator {
         self.queue.last_merge = Some(id);
         self.changed();
         Some(id)
+    }
+
+    /// Joins a queued request, to which one has just been appended, to the queued one that it touches from behind.
+    ///
+    /// The second and later rounds of the loop in `elv_attempt_insert_merge` (Linux 3.4 to 6.12): the request of the hash
+    /// that ends at its first sector survives, and nothing is asked of the scheduler. None if there is no such request.
+    pub fn join_behind(&mut self, now_ns: u64, absorbed: RequestId) -> Option<RequestId> {
+        self.advance(now_ns);
+        let Request { bio, sorted, .. } = self.queue.requests[absorbed];
+        // What has left the scheduler has left the merge caches, too.
+        if !self.merging || !sorted {
+            return None;
+        }
+        let survivor = self.queue.ending_at(bio.sector)?;
+        let is_joined = survivor != absorbed && self.join(now_ns, survivor, absorbed);
+        self.changed();
+        is_joined.then_some(survivor)
     }
 
     /// A call is complete: checks the whole queue if it is small, or if a check is due.
@@ -229,10 +271,11 @@ impl Elevator {
         self.scheduler.audit(queue);
     }
 
-    fn find_merge(&self, bio: &Bio) -> Option<(RequestId, MergeSide)> {
+    fn find_merge(&self, bio: &Bio, joins: Joins) -> Option<(RequestId, MergeSide)> {
         let queue = &self.queue;
         let fits = |id: RequestId| {
             queue.requests[id].bio.direction == bio.direction
+                && queue.requests[id].joins == joins
                 && self.scheduler.allows_merge(bio, id, queue)
         };
         if let Some(last) = queue.last_merge.filter(|last| fits(*last)) {
@@ -250,7 +293,7 @@ impl Elevator {
         if let Some(id) = queue.ending_at(bio.sector).filter(|id| fits(*id)) {
             return Some((id, MergeSide::Back));
         }
-        self.scheduler.find_merge(bio, queue)
+        self.scheduler.find_merge(bio, queue).filter(|(id, _)| queue.requests[*id].joins == joins)
     }
 
     /// Joins two neighbours if they touch and may be one request.
@@ -258,8 +301,10 @@ impl Elevator {
         let (first, second) = (self.queue.requests[survivor], self.queue.requests[absorbed]);
         let sectors = first.bio.sectors + second.bio.sectors;
         if first.bio.direction != second.bio.direction
+            || first.joins != second.joins
+            || first.joins == Joins::Nothing
             || first.end() != second.sector()
-            || sectors > self.max_sectors
+            || sectors > self.sectors_max(first.joins)
         {
             return false;
         }
@@ -280,17 +325,16 @@ impl Elevator {
 
     /// Makes a request of a bio and hands it to the scheduler.
     pub fn insert(&mut self, now_ns: u64, bio: Bio) -> RequestId {
+        self.insert_of(now_ns, bio, Joins::Data)
+    }
+
+    /// As [`Elevator::insert`], with what the request may be joined with.
+    pub fn insert_of(&mut self, now_ns: u64, bio: Bio, joins: Joins) -> RequestId {
         self.advance(now_ns);
-        let start_jiffies = self.queue.jiffies(now_ns);
-        let sorted = self.scheduler.uses_merge_caches();
-        let id = self.queue.requests.add(Request {
-            bio,
-            start_jiffies,
-            insert_ns: now_ns,
-            deadline: 0,
-            started: false,
-            sorted,
-        });
+        // `rq_mergeable` is asked before a request comes into the merge caches.
+        let sorted = self.scheduler.uses_merge_caches() && joins != Joins::Nothing;
+        let id = self.make(now_ns, bio, joins);
+        self.queue.requests[id].sorted = sorted;
         if sorted {
             self.queue.hash(id);
             // An insertion sets `last_merge` only if it is empty (`elv_insert`).
@@ -299,6 +343,45 @@ impl Elevator {
         self.scheduler.insert(now_ns, id, &mut self.queue);
         self.changed();
         id
+    }
+
+    fn make(&mut self, now_ns: u64, bio: Bio, joins: Joins) -> RequestId {
+        self.queue.requests.add(Request {
+            bio,
+            start_jiffies: self.queue.jiffies(now_ns),
+            insert_ns: now_ns,
+            deadline: 0,
+            started: false,
+            sorted: false,
+            joins,
+            bypassed: false,
+        })
+    }
+
+    /// Makes a request that the driver gets before all others. It is in no queue of the scheduler, and joined with nothing.
+    ///
+    /// The data of a flush, when the flush before it is done (`BLK_MQ_INSERT_AT_HEAD`, `block/blk-flush.c`, Linux 6.12).
+    pub fn insert_at_head(&mut self, now_ns: u64, bio: Bio) -> RequestId {
+        self.advance(now_ns);
+        let id = self.make(now_ns, bio, Joins::Nothing);
+        self.queue.requests[id].bypassed = true;
+        self.queue.dispatch_head(id);
+        self.changed();
+        id
+    }
+
+    /// The driver gives a request back: it goes to the head or the tail of the dispatch list, and before any choice.
+    ///
+    /// Models what `blk_mq_requeue_work` (`block/blk-mq.c`) hands to a scheduler whose
+    /// [`Scheduler::takes_back`] is true.
+    ///
+    /// # Panics
+    /// The scheduler takes none back, or in debug builds, the driver does not have the request.
+    pub fn requeue(&mut self, now_ns: u64, id: RequestId, at_head: bool) {
+        self.advance(now_ns);
+        assert!(self.scheduler.takes_back(), "the scheduler takes back what the driver gives back");
+        self.queue.give_back(id, at_head);
+        self.changed();
     }
 
     /// What becomes of asynchronous requests that a task has begun to wait for.
@@ -353,7 +436,9 @@ impl Elevator {
             }
         }
         let id = self.queue.take()?;
-        self.scheduler.activate(now_ns, id, &mut self.queue);
+        if !self.queue.requests[id].bypassed {
+            self.scheduler.activate(now_ns, id, &mut self.queue);
+        }
         self.changed();
         Some(id)
     }
@@ -372,7 +457,9 @@ impl Elevator {
         debug_assert!(self.queue.requests[id].started, "the driver has what it completes");
         debug_assert!(self.queue.in_flight > 0, "the driver has a request");
         self.queue.in_flight -= 1;
-        self.scheduler.complete(now_ns, id, &mut self.queue);
+        if !self.queue.requests[id].bypassed {
+            self.scheduler.complete(now_ns, id, &mut self.queue);
+        }
         let request = self.queue.requests[id];
         self.queue.requests.remove(id);
         self.changed();

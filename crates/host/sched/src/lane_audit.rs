@@ -12,7 +12,7 @@ pub(crate) fn audit_lane(by_sector: &SectorTree, by_age: List, links: &Links, qu
     by_sector.audit(&queue.requests);
     for id in by_age.iter(links) {
         assert!(by_sector.contains(id), "a request by age is one by sector");
-        assert!(queue.requests[id].sorted, "a request that waits is with the scheduler");
+        assert!(queue.requests[id].may_wait(), "a request that waits is with the scheduler");
     }
     // Requests of a lane have one time of expiry, and a merged one takes the place of the older.
     let deadlines = by_age.iter(links).map(|id| queue.requests[id].deadline);
@@ -23,7 +23,9 @@ pub(crate) fn audit_lane(by_sector: &SectorTree, by_age: List, links: &Links, qu
 mod tests {
     use super::audit_lane;
     use crate::tests::{CLOCK, panics_with};
-    use crate::{Bio, Class, Direction, Links, List, Queue, Request, RequestId, SectorTree};
+    use crate::{
+        Bio, Class, Direction, Joins, Links, List, Queue, Request, RequestId, SectorTree,
+    };
 
     /// Three requests in both orders.
     struct Lane {
@@ -46,7 +48,17 @@ mod tests {
             let bio = Bio { pid, direction, sync, noidle, class, level, sector, sectors };
             let (start_jiffies, insert_ns, deadline) = (0, 0, 5);
             let (started, sorted) = (false, true);
-            let request = Request { bio, start_jiffies, insert_ns, deadline, started, sorted };
+            let (joins, bypassed) = (Joins::Data, false);
+            let request = Request {
+                bio,
+                start_jiffies,
+                insert_ns,
+                deadline,
+                started,
+                sorted,
+                joins,
+                bypassed,
+            };
             let id = queue.requests.add(request);
             by_sector.insert(&queue.requests, id);
             by_age.push_back(&mut links, id);

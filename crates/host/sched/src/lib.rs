@@ -41,7 +41,7 @@ pub use list::{Links, List};
 pub use quasi_async::{QUASI_ASYNC, QUEUE_PARAMETERS, QuasiAsync};
 pub use queue::Queue;
 pub use queue_map::QueueMap;
-pub use request::{Bio, Class, Direction, Request, RequestId, Requests};
+pub use request::{Bio, Class, Direction, Joins, Request, RequestId, Requests};
 pub use sector_tree::SectorTree;
 pub use settings::{Kind, Parameter, SettingError, Settings, Value};
 pub use table::{OWN_SCHEDULERS, SCHEDULERS, find_scheduler, scheduler_names};
@@ -49,7 +49,7 @@ pub use table::{OWN_SCHEDULERS, SCHEDULERS, find_scheduler, scheduler_names};
 #[cfg(test)]
 pub(crate) mod tests {
     use crate::{
-        Bio, Class, Clock, Direction, Queue, Request, Scheduler, SchedulerEntry, Settings,
+        Bio, Class, Clock, Direction, Joins, Queue, Request, Scheduler, SchedulerEntry, Settings,
     };
     use std::collections::BTreeMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,9 +79,16 @@ pub(crate) mod tests {
             let sync = direction == Direction::Read;
             let (class, level) = (Class::BestEffort, 4);
             let bio = Bio { pid, direction, sync, noidle: false, class, level, sector, sectors: 8 };
-            let (start_jiffies, sorted) = (CLOCK.jiffies(0), true);
-            let request =
-                Request { bio, start_jiffies, insert_ns: 0, deadline: 0, started: false, sorted };
+            let request = Request {
+                bio,
+                start_jiffies: CLOCK.jiffies(0),
+                insert_ns: 0,
+                deadline: 0,
+                started: false,
+                sorted: true,
+                joins: Joins::Data,
+                bypassed: false,
+            };
             let id = queue.requests.add(request);
             queue.hash(id);
             scheduler.insert(0, id, &mut queue);

@@ -135,6 +135,20 @@ impl Queue {
         Some(id)
     }
 
+    /// The driver gives a request back, which it will take again before all others or after them.
+    pub(crate) fn give_back(&mut self, id: RequestId, at_head: bool) {
+        debug_assert!(self.requests[id].started, "the driver gives back what it has");
+        self.requests[id].started = false;
+        self.in_flight -= 1;
+        // It has left the scheduler and the merge caches when it was dispatched.
+        if at_head {
+            self.dispatch_head(id);
+        } else {
+            self.leave_scheduler(id);
+            self.dispatch.push_back(id);
+        }
+    }
+
     /// Checks the requests, the dispatch list and the hash by last sector.
     ///
     /// # Panics
@@ -247,7 +261,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::{CHAINS, Queue};
-    use crate::{Bio, Class, Clock, Direction, Request, RequestId};
+    use crate::{Bio, Class, Clock, Direction, Joins, Request, RequestId};
 
     /// Beside a list of all that is searched from its latest entry.
     #[test]
@@ -272,7 +286,17 @@ mod tests {
                 let bio = Bio { pid, direction, sync, noidle, class, level, sector, sectors };
                 let (start_jiffies, insert_ns, deadline) = (0, 0, 0);
                 let (started, sorted) = (false, true);
-                let request = Request { bio, start_jiffies, insert_ns, deadline, started, sorted };
+                let (joins, bypassed) = (Joins::Data, false);
+                let request = Request {
+                    bio,
+                    start_jiffies,
+                    insert_ns,
+                    deadline,
+                    started,
+                    sorted,
+                    joins,
+                    bypassed,
+                };
                 let id = queue.requests.add(request);
                 queue.hash(id);
                 hashed.push((bio.end(), id));

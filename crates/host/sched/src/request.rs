@@ -41,6 +41,20 @@ impl Bio {
     }
 }
 
+/// What a request may be joined with.
+///
+/// Models `req_op` and `rq_mergeable` (`block/blk.h`), which `attempt_merge` and `blk_rq_merge_ok` ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Joins {
+    /// Reads with reads, and writes with writes.
+    #[default]
+    Data,
+    /// Discards with discards: they free sectors, and carry no data.
+    Discards,
+    /// Nothing: a write through the device's cache (FUA), the data of a flush, a part of a bio that was split.
+    Nothing,
+}
+
 /// Number of a request while it exists; reused afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u32);
@@ -68,6 +82,10 @@ pub struct Request {
     pub started: bool,
     /// Still with the scheduler, where bios can be merged into it.
     pub sorted: bool,
+    /// What it may be joined with.
+    pub joins: Joins,
+    /// It went to the dispatch list without the scheduler, which does not know it.
+    pub bypassed: bool,
 }
 
 impl Request {
@@ -81,6 +99,11 @@ impl Request {
     #[inline]
     pub fn end(&self) -> u64 {
         self.bio.end()
+    }
+
+    /// True if it may be with the scheduler: also one that nothing is joined with, which no merge cache has.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.sorted || self.joins == Joins::Nothing
     }
 }
 
@@ -130,6 +153,13 @@ impl Requests {
         other.started = false;
         self.slots.extend([other, other]);
         self.free.extend([RequestId(2), RequestId(2)]);
+    }
+
+    /// Requests that exist and went past the scheduler.
+    pub(crate) fn bypassed(&self) -> usize {
+        let is_free = |place: usize| self.free.iter().any(|id| id.index() == place);
+        let bypassed = self.slots.iter().enumerate().filter(|(_, request)| request.bypassed);
+        bypassed.filter(|(place, _)| !is_free(*place)).count()
     }
 
     /// Requests that exist: queued, on the dispatch list, or with the driver.

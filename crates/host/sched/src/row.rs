@@ -363,7 +363,8 @@ impl Scheduler for Row {
             own.fifo.audit(&self.links);
             for id in own.fifo.iter(&self.links) {
                 assert_eq!(usize::from(self.homes[id.index()]), place, "a request is at home");
-                assert!(queue.requests[id].sorted, "a request that waits is with the scheduler");
+                let may_wait = queue.requests[id].may_wait();
+                assert!(may_wait, "a request that waits is with the scheduler");
             }
         }
         let waiting: usize = self.queues.iter().map(|queue| queue.fifo.len()).sum();

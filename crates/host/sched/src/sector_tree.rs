@@ -125,6 +125,8 @@ mod tests {
             deadline: 0,
             started: false,
             sorted: true,
+            joins: crate::Joins::Data,
+            bypassed: false,
         });
         let mut tree = SectorTree::default();
         tree.insert(&requests, id);

@@ -33,6 +33,8 @@ impl Bench {
             deadline: 0,
             started: false,
             sorted: false,
+            joins: crate::Joins::Data,
+            bypassed: false,
         });
         self.scheduler.insert(now_ns, id, &mut self.queue);
         id

@@ -227,6 +227,8 @@ fn late_reads_take_tokens_from_writes() {
                 deadline: 0,
                 started: false,
                 sorted: false,
+                joins: crate::Joins::Data,
+                bypassed: false,
             };
             let id = queue.requests.add(request);
             kyber.insert(now_ns, id, queue);

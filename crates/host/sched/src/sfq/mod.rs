@@ -198,6 +198,11 @@ impl<P: Policy> Scheduler for Sfq<P> {
         self.queues.remove(absorbed, queue);
     }
 
+    // What the driver gives back has had its turn (`sfq_insert_request` of the module).
+    fn takes_back(&self) -> bool {
+        true
+    }
+
     fn sorts_by_sync(&self) -> bool {
         true
     }

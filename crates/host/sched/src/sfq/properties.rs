@@ -3,7 +3,7 @@
 use super::literal::Literal;
 use super::visits::Visits;
 use super::{ENTRY, ENTRY_LITERAL, Policy, Sfq};
-use crate::{Bio, Class, Clock, Direction, Queue, Request, RequestId, Scheduler, SchedulerEntry};
+use crate::{Bio, Class, Clock, Direction, Joins, Queue, Request, RequestId, Scheduler, SchedulerEntry};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -112,6 +112,8 @@ impl<P: Policy> Rig<P> {
             deadline: 0,
             started: false,
             sorted: false,
+            joins: Joins::Data,
+            bypassed: false,
         });
         self.sfq.insert(self.now_ns, id, &mut self.queue);
         let generation = self.generations.get(&pid).copied().unwrap_or(0);

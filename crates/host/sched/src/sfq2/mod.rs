@@ -305,6 +305,11 @@ impl Scheduler for Sfq2 {
         self.queues.absorb(survivor, absorbed, queue);
     }
 
+    // It has had its turn, and counts as in flight (`sfq2_insert_request` of the module).
+    fn takes_back(&self) -> bool {
+        true
+    }
+
     fn sorts_by_sync(&self) -> bool {
         true
     }

@@ -3,7 +3,7 @@
 use super::table::{Line, Table};
 use super::{ScheduleOptions, wrong};
 use crate::StudyError;
-use sched::{Elevator, RequestId};
+use sched::{Bio, Elevator, Joins, RequestId};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -11,13 +11,27 @@ use std::fmt::Write as _;
 /// request that was chosen, empty if there was none.
 const COLUMNS: [&str; 8] = ["time_us", "event", "id", "pid", "op", "sync", "sector", "sectors"];
 
-const EVENTS: [&str; 5] = ["complete", "dispatch", "exit", "insert", "merge"];
+/// Columns that a recording may have: a priority, and what `absorb`, `insert` and `requeue` say besides.
+const MORE_COLUMNS: [&str; 4] = ["ioprio", "absorbed", "place", "mergeable"];
+
+const EVENTS: [&str; 8] =
+    ["absorb", "complete", "dispatch", "exit", "insert", "join", "merge", "requeue"];
+
+/// Where a request goes that is in no queue of the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Head,
+    Tail,
+}
 
 /// Replays a recording and answers with a table `line,time_us,id,recorded` of dispatch calls.
 ///
-/// `insert` brings a request, `merge` a bio that became part of request `id`, `dispatch` is a call
-/// for work, `complete` the end of request `id`, `exit` that of a process. Timers of the scheduler
-/// fire when their time comes, before what is recorded at the same time.
+/// `insert` brings a request, which goes to the head of the dispatch list if `place` is `head`. `merge` is a
+/// bio that became part of request `id`, `join` a whole request from a plug that became its end. With
+/// `absorb` the queued request `absorbed` becomes the end of request `id`, which stays. `dispatch` is a call
+/// for work, `requeue` gives request `id` back from the driver to the head or tail of the dispatch list,
+/// `complete` is the end of request `id`, `exit` that of a process. Timers of the scheduler fire when their
+/// time comes, before what is recorded at the same time.
 ///
 /// # Errors
 /// A line that is none; a completion of a request that was not chosen here, or a merge that would
@@ -29,13 +43,14 @@ pub fn schedule_events(
 ) -> Result<String, StudyError> {
     let resolved = options.resolve()?;
     let elevator = Elevator::new(resolved.entry, &resolved.settings, resolved.elevator);
-    let table = Table::open(shown, text, &COLUMNS, &["ioprio"])?;
+    let table = Table::open(shown, text, &COLUMNS, &MORE_COLUMNS)?;
     let mut recording = Recording {
         elevator,
         by_name: BTreeMap::new(),
         names: BTreeMap::new(),
         printed: String::from("line,time_us,id,recorded\n"),
         first_difference: None,
+        scheduler: resolved.entry.name,
         device_sectors: resolved.device.sectors(),
         sync_write_noidle: options.sync_write_noidle,
     };
@@ -61,6 +76,7 @@ struct Recording {
     names: BTreeMap<RequestId, String>,
     printed: String,
     first_difference: Option<usize>,
+    scheduler: &'static str,
     device_sectors: u64,
     sync_write_noidle: bool,
 }
@@ -78,17 +94,11 @@ impl Recording {
 
     fn event(&mut self, line: &Line, time_ns: u64) -> Result<(), StudyError> {
         match line.cell("event") {
-            "insert" => {
-                let bio = line.bio(line.pid()?, self.sync_write_noidle, self.device_sectors)?;
-                let name = line.cell("id").to_owned();
-                if name.is_empty() || self.by_name.contains_key(&name) {
-                    return line.wrong("id", "must be a new name for the request");
-                }
-                let id = self.elevator.insert(time_ns, bio);
-                self.by_name.insert(name.clone(), id);
-                self.names.insert(id, name);
-            }
+            "insert" => self.insert(line, time_ns)?,
             "merge" => self.merge(line, time_ns)?,
+            "join" => self.join(line, time_ns)?,
+            "absorb" => self.absorb(line, time_ns)?,
+            "requeue" => self.requeue(line, time_ns)?,
             "dispatch" => {
                 let chosen = self.elevator.next(time_ns);
                 let name = chosen.map_or("", |id| self.names[&id].as_str());
@@ -101,20 +111,18 @@ impl Recording {
                 let _ = writeln!(self.printed, "{number},{time},{name},{recorded}");
             }
             "complete" => {
-                let id = self.known(line)?;
+                let id = self.known(line, "id")?;
                 if !self.elevator.queue().requests[id].started {
                     return self.differs(line, "is complete, but was not chosen here");
                 }
                 self.elevator.complete(time_ns, id);
-                let name = self.names.remove(&id).unwrap_or_default();
-                self.by_name.remove(&name);
+                self.forget(id);
             }
             "exit" => {
                 let pid = line.pid()?;
                 // Requests that the scheduler gave up with the process.
                 for id in self.elevator.exit(time_ns, pid) {
-                    let name = self.names.remove(&id).unwrap_or_default();
-                    self.by_name.remove(&name);
+                    self.forget(id);
                 }
             }
             other => {
@@ -125,29 +133,122 @@ impl Recording {
         Ok(())
     }
 
+    fn bio(&self, line: &Line) -> Result<(Bio, Joins), StudyError> {
+        let discards = line.cell("op") == "D";
+        let bio = line.bio_or_discard(line.pid()?, self.sync_write_noidle, self.device_sectors)?;
+        let joins = match line.cell("mergeable") {
+            "" | "1" if discards => Joins::Discards,
+            "" | "1" => Joins::Data,
+            "0" => Joins::Nothing,
+            _ => return line.wrong("mergeable", "must be 0, or 1 or empty"),
+        };
+        Ok((bio, joins))
+    }
+
+    fn insert(&mut self, line: &Line, time_ns: u64) -> Result<(), StudyError> {
+        let (bio, joins) = self.bio(line)?;
+        let name = line.cell("id").to_owned();
+        if name.is_empty() || self.by_name.contains_key(&name) {
+            return line.wrong("id", "must be a new name for the request");
+        }
+        let id = match place(line)? {
+            Some(Place::Head) => {
+                self.asks_for_dispatch_list(line)?;
+                self.elevator.insert_at_head(time_ns, bio)
+            }
+            Some(Place::Tail) => {
+                return line.wrong("place", "must be head or empty: other new requests are queued");
+            }
+            None => self.elevator.insert_of(time_ns, bio, joins),
+        };
+        self.by_name.insert(name.clone(), id);
+        self.names.insert(id, name);
+        Ok(())
+    }
+
+    fn join(&mut self, line: &Line, time_ns: u64) -> Result<(), StudyError> {
+        let into = self.known(line, "id")?;
+        let (bio, joins) = self.bio(line)?;
+        match self.elevator.merge_behind_of(time_ns, &bio, joins) {
+            Some(survivor) if survivor == into => Ok(()),
+            Some(survivor) => self.was_other(line, survivor),
+            None => self.differs(line, "would not have taken this request here"),
+        }
+    }
+
+    fn absorb(&mut self, line: &Line, time_ns: u64) -> Result<(), StudyError> {
+        let (into, absorbed) = (self.known(line, "id")?, self.known(line, "absorbed")?);
+        if into == absorbed {
+            return line.wrong("absorbed", "is the request that stays: name the one that is gone");
+        }
+        match self.elevator.join_behind(time_ns, absorbed) {
+            Some(survivor) if survivor == into => {
+                self.forget(absorbed);
+                Ok(())
+            }
+            Some(survivor) => self.was_other(line, survivor),
+            None => {
+                let reason = format!("would not have absorbed {} here", line.cell("absorbed"));
+                self.differs(line, &reason)
+            }
+        }
+    }
+
+    fn requeue(&mut self, line: &Line, time_ns: u64) -> Result<(), StudyError> {
+        let id = self.known(line, "id")?;
+        let Some(place) = place(line)? else {
+            return line.wrong("place", "must be head or tail: where the request is put");
+        };
+        self.asks_for_dispatch_list(line)?;
+        if !self.elevator.queue().requests[id].started {
+            return self.differs(line, "is given back, but was not chosen here");
+        }
+        self.elevator.requeue(time_ns, id, place == Place::Head);
+        Ok(())
+    }
+
+    /// Refuses what only some schedulers model.
+    fn asks_for_dispatch_list(&self, line: &Line) -> Result<(), StudyError> {
+        if self.elevator.scheduler().takes_back() {
+            return Ok(());
+        }
+        let reason = format!(
+            "at the dispatch list is not modelled with {}, only with schedulers such as sfq, sfq2 and mq-deadline",
+            self.scheduler
+        );
+        line.wrong("event", &reason)
+    }
+
+    fn forget(&mut self, id: RequestId) {
+        let name = self.names.remove(&id).unwrap_or_default();
+        self.by_name.remove(&name);
+    }
+
     fn merge(&mut self, line: &Line, time_ns: u64) -> Result<(), StudyError> {
-        let into = self.known(line)?;
-        let bio = line.bio(line.pid()?, self.sync_write_noidle, self.device_sectors)?;
-        let Some(merged) = self.elevator.try_merge(time_ns, &bio) else {
+        let into = self.known(line, "id")?;
+        let (bio, joins) = self.bio(line)?;
+        let Some(merged) = self.elevator.try_merge_of(time_ns, &bio, joins) else {
             return self.differs(line, "would not have taken this bio here");
         };
         // Where two requests became one, the recorder may name either.
         if merged.survivor != into && merged.absorbed != Some(into) {
-            let other = self.names[&merged.survivor].clone();
-            return self
-                .differs(line, &format!("was not the one that took this bio here: {other} was"));
+            return self.was_other(line, merged.survivor);
         }
         if let Some(absorbed) = merged.absorbed {
-            let name = self.names.remove(&absorbed).unwrap_or_default();
-            self.by_name.remove(&name);
+            self.forget(absorbed);
         }
         Ok(())
     }
 
-    fn known(&self, line: &Line) -> Result<RequestId, StudyError> {
-        match self.by_name.get(line.cell("id")) {
+    fn was_other<T>(&self, line: &Line, survivor: RequestId) -> Result<T, StudyError> {
+        let other = &self.names[&survivor];
+        self.differs(line, &format!("was not the one that took this part here: {other} was"))
+    }
+
+    fn known(&self, line: &Line, column: &str) -> Result<RequestId, StudyError> {
+        match self.by_name.get(line.cell(column)) {
             Some(id) => Ok(*id),
-            None => line.wrong("id", "names no request that was inserted and is not complete"),
+            None => line.wrong(column, "names no request that was inserted and is not complete"),
         }
     }
 
@@ -158,5 +259,18 @@ impl Recording {
         };
         let place = format!("line {}", line.number);
         wrong(&place, format!("request {} {reason}{since}", line.cell("id")))
+    }
+}
+
+/// The end of the dispatch list that a line names.
+fn place(line: &Line) -> Result<Option<Place>, StudyError> {
+    match line.cell("place") {
+        "" => Ok(None),
+        "head" => Ok(Some(Place::Head)),
+        "tail" => Ok(Some(Place::Tail)),
+        other => {
+            let error = StudyError::unknown("place", other, ["head", "tail"].into_iter());
+            line.wrong("place", &format!("is none: {error}"))
+        }
     }
 }

@@ -175,6 +175,31 @@ impl Line<'_> {
             "W" => Direction::Write,
             _ => return self.wrong("op", "must be R (read), W (write) or X (the process exits)"),
         };
+        self.bio_of(direction, pid, sync_write_noidle, device_sectors)
+    }
+
+    /// As [`Line::bio`], of a recording: also a discard, which schedulers take for a write.
+    pub(super) fn bio_or_discard(
+        &self,
+        pid: u32,
+        sync_write_noidle: bool,
+        device_sectors: u64,
+    ) -> Result<Bio, StudyError> {
+        let direction = match self.cell("op") {
+            "R" => Direction::Read,
+            "W" | "D" => Direction::Write,
+            _ => return self.wrong("op", "must be R (read), W (write) or D (discard)"),
+        };
+        self.bio_of(direction, pid, sync_write_noidle, device_sectors)
+    }
+
+    fn bio_of(
+        &self,
+        direction: Direction,
+        pid: u32,
+        sync_write_noidle: bool,
+        device_sectors: u64,
+    ) -> Result<Bio, StudyError> {
         let sync = match self.cell("sync") {
             "0" => false,
             "1" => true,

@@ -33,6 +33,8 @@ impl Bench {
             deadline: 0,
             started: false,
             sorted: false,
+            joins: crate::Joins::Data,
+            bypassed: false,
         };
         let id = self.queue.requests.add(request);
         self.cfq.insert(self.now_ns, id, &mut self.queue);

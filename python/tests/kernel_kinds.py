@@ -1,0 +1,111 @@
+"""Workloads that make a kernel's scheduler do what plain reads and writes do not."""
+
+import random
+from dataclasses import dataclass
+
+from test_kernel_equivalence import TUNABLES, Workload
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of workload, the machine that it runs in, and what its recordings must contain.
+
+    `counts` are fields of a recording that must not be 0. `absent` are those that one kernel does not show, by
+    its series.
+    """
+
+    name: str
+    counts: tuple[str, ...]
+    absent: tuple[tuple[str, str], ...] = ()
+    processors: int = 1
+    kernel_arguments: str = ""
+
+
+KINDS = (
+    # A process is interrupted while it fills its plug, as on several processors: what others queue
+    # meanwhile joins what is in the plug only when that is flushed.
+    Kind("joined", ("joins", "absorbs"), kernel_arguments="preempt=full"),
+    Kind("returned", ("requeues",)),
+    # Linux 6.1 gives no scheduler what writes through a cache (block/blk-flush.c, blk_insert_flush).
+    Kind("durable", ("discards", "unmergeable"), (("6.1", "unmergeable"),)),
+    Kind("queues", ("joins", "merges"), processors=4),
+)
+
+
+def draw_kind(kind: Kind, scheduler: str, number: int) -> Workload:
+    """Draw a workload of a kind."""
+    stream = random.Random(f"{kind.name} {scheduler} {number}")
+    tunables = TUNABLES[scheduler](stream, number)
+    jobs = _DRAWS[kind.name](stream)
+    return Workload(f"{kind.name}-{scheduler}-{number:02d}", scheduler, jobs, tunables)
+
+
+def _job(
+    stream: random.Random, kind: str, *, at: int, size: int, block: int, depth: int, count: int, pattern: str
+) -> str:
+    parts = [kind, at, size, block, depth, count, pattern, stream.randrange(1 << 30)]
+    return ",".join(str(part) for part in parts)
+
+
+def _deep(stream: random.Random, at: int, pattern: str = "rw") -> str:
+    """A process whose requests do not merge, and so many that they queue."""
+    return _job(stream, "direct", at=at, size=8 * MIB, block=4096, depth=48, count=100, pattern=pattern)
+
+
+def _batches(stream: random.Random, at: int, size: int) -> str:
+    pattern = stream.choice(["r", "w", "rw"])
+    depth = stream.choice([12, 20, 28])
+    return _job(stream, "batch", at=at, size=size, block=4096, depth=depth, count=8 * depth, pattern=pattern)
+
+
+def _joined(stream: random.Random) -> str:
+    # So small that many of the blocks in a plug are neighbours, some of them twice.
+    size = stream.choice([128, 256]) * KIB
+    jobs = [_batches(stream, 0, size) for _ in range(stream.randint(3, 6))]
+    jobs.append(_deep(stream, 16 * MIB))
+    return " ".join([stream.choice(["nullb0", "nullb1"]), *jobs])
+
+
+def _returned(stream: random.Random) -> str:
+    jobs = [_deep(stream, 16 * MIB)]
+    for place in range(stream.randint(1, 4)):
+        kind = stream.choice(["direct", "buffered", "batch"])
+        pattern = "w" if kind == "buffered" else stream.choice(["r", "w", "rw", "ws"])
+        jobs.append(
+            _job(stream, kind, at=2 * place * MIB, size=2 * MIB, block=4096, depth=16, count=64, pattern=pattern)
+        )
+    return " ".join(["sfqtest", *jobs])
+
+
+def _durable(stream: random.Random) -> str:
+    jobs = [_deep(stream, 16 * MIB)]
+    jobs += [
+        _job(stream, "durable", at=0, size=2 * MIB, block=4096, depth=8, count=60, pattern=stream.choice(["w", "ws"]))
+        for _ in range(stream.randint(1, 3))
+    ]
+    jobs += [
+        _job(stream, "discard", at=4 * MIB, size=4 * MIB, block=64 * KIB, depth=1, count=40, pattern="w")
+        for _ in range(stream.randint(1, 3))
+    ]
+    jobs.append(
+        _job(stream, "fsync", at=8 * MIB, size=2 * MIB, block=4096, depth=8, count=64, pattern="w")
+    )
+    return " ".join(["nullb2", *jobs])
+
+
+def _queues(stream: random.Random) -> str:
+    jobs = [_deep(stream, 32 * place * MIB) for place in range(1, stream.randint(4, 6))]
+    jobs += [_batches(stream, 0, 256 * KIB) for _ in range(4)]
+    jobs.append(_job(stream, "buffered", at=MIB, size=8 * MIB, block=4096, depth=8, count=80, pattern="w"))
+    return " ".join(["nullb3", *jobs])
+
+
+_DRAWS = {
+    "durable": _durable,
+    "joined": _joined,
+    "queues": _queues,
+    "returned": _returned,
+}
