@@ -137,7 +137,10 @@ struct sfq_data {
 	atomic64_t completed;
 
 #ifdef SFQ_LOCKS_ZONES
-	/* No zone is unlocked while it is looked for one that is. */
+	/*
+	 * No zone is unlocked from the choice of a request until that is
+	 * written down. Taken inside of the lock, and in interrupts.
+	 */
 	spinlock_t zone_lock;
 #endif
 };
@@ -348,17 +351,30 @@ static bool sfq_needs_zone(struct request *rq)
 	return blk_queue_is_zoned(rq->q) && blk_req_needs_zone_write_lock(rq);
 }
 
-static bool sfq_may_send(struct sfq_data *sfqd, struct request *rq)
+/* Under zone_lock if the disk has zones. */
+static bool sfq_may_send(struct request *rq)
 {
-	unsigned long flags;
-	bool may;
+	return !blk_queue_is_zoned(rq->q) || blk_req_can_dispatch_to_zone(rq);
+}
 
-	if (!blk_queue_is_zoned(rq->q))
-		return true;
-	spin_lock_irqsave(&sfqd->zone_lock, flags);
-	may = blk_req_can_dispatch_to_zone(rq);
-	spin_unlock_irqrestore(&sfqd->zone_lock, flags);
-	return may;
+static int sfq_zone_of(struct request *rq)
+{
+	return sfq_needs_zone(rq) ? (int)blk_rq_zone_no(rq) : -1;
+}
+
+static unsigned long sfq_hold_zones(struct sfq_data *sfqd)
+{
+	unsigned long flags = 0;
+
+	if (blk_queue_is_zoned(sfqd->queue))
+		spin_lock_irqsave(&sfqd->zone_lock, flags);
+	return flags;
+}
+
+static void sfq_release_zones(struct sfq_data *sfqd, unsigned long flags)
+{
+	if (blk_queue_is_zoned(sfqd->queue))
+		spin_unlock_irqrestore(&sfqd->zone_lock, flags);
 }
 #else
 static inline bool sfq_needs_zone(struct request *rq)
@@ -366,9 +382,23 @@ static inline bool sfq_needs_zone(struct request *rq)
 	return false;
 }
 
-static inline bool sfq_may_send(struct sfq_data *sfqd, struct request *rq)
+static inline bool sfq_may_send(struct request *rq)
 {
 	return true;
+}
+
+static inline int sfq_zone_of(struct request *rq)
+{
+	return -1;
+}
+
+static inline unsigned long sfq_hold_zones(struct sfq_data *sfqd)
+{
+	return 0;
+}
+
+static inline void sfq_release_zones(struct sfq_data *sfqd, unsigned long flags)
+{
 }
 #endif
 
@@ -423,14 +453,13 @@ static void sfq_check_work(struct work_struct *work)
 
 /* The visits. */
 
-static struct request *sfq_first(struct sfq_data *sfqd, struct sfq_queue *sq,
-				 int direction)
+static struct request *sfq_first(struct sfq_queue *sq, int direction)
 {
 	struct request *rq;
 
 	/* Only the asynchronous queue holds writes that wait for a zone. */
 	list_for_each_entry(rq, &sq->fifo[direction], queuelist) {
-		if (sfq_may_send(sfqd, rq))
+		if (sfq_may_send(rq))
 			return rq;
 	}
 	return NULL;
@@ -446,10 +475,10 @@ static struct request *sfq_visit_next(struct sfq_data *sfqd,
 
 	if (reads + writes >= sfqd->visit_requests)
 		return NULL;
-	read = sfq_first(sfqd, sq, SFQ_READ);
+	read = sfq_first(sq, SFQ_READ);
 	if (read && reads < sfqd->visit_limit[SFQ_READ])
 		return read;
-	write = sfq_first(sfqd, sq, SFQ_WRITE);
+	write = sfq_first(sq, SFQ_WRITE);
 	if (write && writes < sfqd->visit_limit[SFQ_WRITE])
 		return write;
 	switch (sfqd->fill) {
@@ -540,6 +569,7 @@ static void sfq_prepare_request(struct request *rq)
 static void sfq_finish_request(struct request *rq)
 {
 	struct sfq_data *sfqd = rq->q->elevator->elevator_data;
+	unsigned long flags;
 
 	/* It may be freed without ever having been inserted. */
 	put_pid(sfq_take_pid(rq));
@@ -547,17 +577,15 @@ static void sfq_finish_request(struct request *rq)
 		return;
 	rq->elv.priv[1] = NULL;
 	atomic64_inc(&sfqd->completed);
+	flags = sfq_hold_zones(sfqd);
 	trace_sfq_complete(rq, sfq_now(sfqd));
 #ifdef SFQ_LOCKS_ZONES
-	if (blk_queue_is_zoned(rq->q)) {
-		unsigned long flags;
-
-		spin_lock_irqsave(&sfqd->zone_lock, flags);
-		blk_req_zone_write_unlock(rq);
-		spin_unlock_irqrestore(&sfqd->zone_lock, flags);
-		if (READ_ONCE(sfqd->async_len))
-			blk_mq_sched_mark_restart_hctx(rq->mq_hctx);
-	}
+	blk_req_zone_write_unlock(rq);
+#endif
+	sfq_release_zones(sfqd, flags);
+#ifdef SFQ_LOCKS_ZONES
+	if (blk_queue_is_zoned(rq->q) && READ_ONCE(sfqd->async_len))
+		blk_mq_sched_mark_restart_hctx(rq->mq_hctx);
 #endif
 }
 
@@ -585,7 +613,7 @@ static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
 		} else {
 			sfqd->counters.inserted++;
 			trace_sfq_insert(rq, now, pid_nr(pid),
-					 op_is_sync(rq->cmd_flags), true);
+					 op_is_sync(rq->cmd_flags), true, -1);
 		}
 		put_pid(pid);
 		rq->elv.priv[1] = SFQ_SENT;
@@ -600,7 +628,8 @@ static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
 		sq = sfq_queue_get(sfqd, pid);
 	else
 		sq = &sfqd->async;
-	trace_sfq_insert(rq, now, pid_nr(pid), !sfq_is_async(sfqd, sq), false);
+	trace_sfq_insert(rq, now, pid_nr(pid), !sfq_is_async(sfqd, sq), false,
+			 sfq_zone_of(rq));
 	put_pid(pid);
 
 	rq->elv.priv[1] = sq;
@@ -668,11 +697,13 @@ static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct sfq_data *sfqd = hctx->queue->elevator->elevator_data;
 	struct request *rq;
+	unsigned long flags;
 	u64 now;
 
 	spin_lock(&sfqd->lock);
 	now = sfq_now(sfqd);
 	sfq_check_expired(sfqd, now);
+	flags = sfq_hold_zones(sfqd);
 	rq = list_first_entry_or_null(&sfqd->dispatch, struct request,
 				      queuelist);
 	if (rq)
@@ -688,6 +719,7 @@ static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		blk_req_zone_write_lock(rq);
 #endif
 	}
+	sfq_release_zones(sfqd, flags);
 	spin_unlock(&sfqd->lock);
 	return rq;
 }

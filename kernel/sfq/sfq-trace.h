@@ -40,11 +40,13 @@ static inline char sfq_trace_op(struct request *rq)
 /*
  * A request that is new. With at_head it goes to the head of the dispatch list
  * and into no queue, as the data of a flush does. One that is not mergeable is
- * joined with nothing: it writes through caches, or is a part of a flush.
+ * joined with nothing: it writes through caches, or is a part of a flush. The
+ * zone is that which a write needs for itself; -1 if it needs none.
  */
 TRACE_EVENT(sfq_insert,
-	TP_PROTO(struct request *rq, u64 now, pid_t pid, bool sync, bool at_head),
-	TP_ARGS(rq, now, pid, sync, at_head),
+	TP_PROTO(struct request *rq, u64 now, pid_t pid, bool sync, bool at_head,
+		 int zone),
+	TP_ARGS(rq, now, pid, sync, at_head, zone),
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(u64, now)
@@ -56,6 +58,7 @@ TRACE_EVENT(sfq_insert,
 		__field(unsigned int, sectors)
 		__field(bool, mergeable)
 		__field(bool, at_head)
+		__field(int, zone)
 	),
 	TP_fast_assign(
 		__entry->dev = sfq_trace_dev(rq->q);
@@ -68,12 +71,13 @@ TRACE_EVENT(sfq_insert,
 		__entry->sectors = blk_rq_sectors(rq);
 		__entry->mergeable = rq_mergeable(rq);
 		__entry->at_head = at_head;
+		__entry->zone = zone;
 	),
-	TP_printk("%d,%d now=%llu id=%d pid=%d op=%c sync=%d sector=%llu sectors=%u mergeable=%d at_head=%d",
+	TP_printk("%d,%d now=%llu id=%d pid=%d op=%c sync=%d sector=%llu sectors=%u mergeable=%d at_head=%d zone=%d",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->now,
 		  __entry->id, __entry->pid, __entry->op, __entry->sync,
 		  (unsigned long long)__entry->sector, __entry->sectors,
-		  __entry->mergeable, __entry->at_head)
+		  __entry->mergeable, __entry->at_head, __entry->zone)
 );
 
 DECLARE_EVENT_CLASS(sfq_part,

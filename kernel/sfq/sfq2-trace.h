@@ -56,6 +56,7 @@ TRACE_EVENT(sfq2_insert,
 		__field(unsigned int, sectors)
 		__field(bool, mergeable)
 		__field(bool, at_head)
+		__field(unsigned short, ioprio)
 	),
 	TP_fast_assign(
 		__entry->dev = sfq2_trace_dev(rq->q);
@@ -68,12 +69,13 @@ TRACE_EVENT(sfq2_insert,
 		__entry->sectors = blk_rq_sectors(rq);
 		__entry->mergeable = rq_mergeable(rq);
 		__entry->at_head = at_head;
+		__entry->ioprio = req_get_ioprio(rq);
 	),
-	TP_printk("%d,%d now=%llu id=%d pid=%d op=%c sync=%d sector=%llu sectors=%u mergeable=%d at_head=%d",
+	TP_printk("%d,%d now=%llu id=%d pid=%d op=%c sync=%d sector=%llu sectors=%u mergeable=%d at_head=%d ioprio=%#x",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->now,
 		  __entry->id, __entry->pid, __entry->op, __entry->sync,
 		  (unsigned long long)__entry->sector, __entry->sectors,
-		  __entry->mergeable, __entry->at_head)
+		  __entry->mergeable, __entry->at_head, __entry->ioprio)
 );
 
 DECLARE_EVENT_CLASS(sfq2_part,

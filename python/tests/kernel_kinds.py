@@ -31,7 +31,11 @@ KINDS = (
     Kind("returned", ("requeues",)),
     # Linux 6.1 gives no scheduler what writes through a cache (block/blk-flush.c, blk_insert_flush).
     Kind("durable", ("discards", "unmergeable"), (("6.1", "unmergeable"),)),
+    # Nor the data of a flush, which 6.12 inserts at the head.
+    Kind("flushed", ("at_head", "unmergeable"), (("6.1", "at_head"), ("6.1", "unmergeable"))),
     Kind("queues", ("joins", "merges"), processors=4),
+    # From 6.10 on the block layer holds writes to a zone back above the scheduler (block/blk-zoned.c).
+    Kind("zones", ("zoned",), (("6.12", "zoned"),)),
 )
 
 
@@ -40,7 +44,8 @@ def draw_kind(kind: Kind, scheduler: str, number: int) -> Workload:
     stream = random.Random(f"{kind.name} {scheduler} {number}")
     tunables = TUNABLES[scheduler](stream, number)
     jobs = _DRAWS[kind.name](stream)
-    return Workload(f"{kind.name}-{scheduler}-{number:02d}", scheduler, jobs, tunables)
+    name = f"{kind.name}-{scheduler}-{number:02d}"
+    return Workload(name, scheduler, jobs, tunables, is_mounted=kind.name == "flushed")
 
 
 def _job(
@@ -103,9 +108,32 @@ def _queues(stream: random.Random) -> str:
     return " ".join(["nullb3", *jobs])
 
 
+def _flushed(stream: random.Random) -> str:
+    jobs = [_deep(stream, 8 * MIB)]
+    jobs += [
+        _job(stream, kind, at=2 * place * MIB, size=2 * MIB, block=4096, depth=4, count=40, pattern="w")
+        for place, kind in enumerate(["fsync", "durable", stream.choice(["fsync", "direct"])])
+    ]
+    return " ".join(["nullb2", *jobs])
+
+
+def _zones(stream: random.Random) -> str:
+    jobs = [_deep(stream, 0)]
+    # One after the other in a zone, and each process in a zone of its own.
+    for zone in range(4, 4 + stream.randint(3, 6)):
+        block, depth = stream.choice([4096, 16384]), stream.choice([4, 12])
+        jobs.append(
+            _job(stream, "direct", at=4 * zone * MIB, size=4 * MIB, block=block, depth=depth, count=80, pattern="ws")
+        )
+    jobs.append(_job(stream, "buffered", at=8 * MIB, size=4 * MIB, block=4096, depth=8, count=64, pattern="w"))
+    return " ".join(["nullb4", *jobs])
+
+
 _DRAWS = {
     "durable": _durable,
+    "flushed": _flushed,
     "joined": _joined,
     "queues": _queues,
     "returned": _returned,
+    "zones": _zones,
 }

@@ -135,6 +135,7 @@ def run_script(
     deadline_s: float = 1800.0,
     counts_instructions: bool = True,
     kernel_arguments: str = "",
+    more_modules: tuple[str, ...] = (),
 ) -> MachineResult:
     """Run a script with the module's files at hand; what it wants of them is in tests/common.sh.
 
@@ -144,7 +145,7 @@ def run_script(
     """
     shared = [*(SOURCE / "tests").glob("*.sh"), *(SOURCE / "tests").glob("*.fio")]
     contents = Contents(
-        available_modules=MODULES,
+        available_modules=(*MODULES, *more_modules),
         programs=programs,
         files={f"/{name}.ko": path for name, path in modules.items()}
         | {f"/tests/{path.name}": path for path in shared}

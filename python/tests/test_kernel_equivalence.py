@@ -48,6 +48,8 @@ class Workload:
     scheduler: str
     jobs: str
     tunables: dict[str, str]
+    is_mounted: bool = False
+    """The jobs are done in a file of ext4 on the disk."""
 
 
 def draw_workload(scheduler: str, number: int) -> Workload:
@@ -164,18 +166,22 @@ def record(
     for workload in workloads:
         settings = "".join(f"{name} {value}\n" for name, value in workload.tunables.items())
         texts = {"jobs": f"{workload.jobs}\n", "scheduler": workload.scheduler, "set": settings}
+        if workload.is_mounted:
+            texts["mount"] = ""
         for kind, text in texts.items():
             path = out / f"{workload.name}.{kind}"
             path.write_text(text)
             files[f"/workloads/{path.name}"] = path
     script = (SOURCE / "tests" / "record.sh").read_text()
+    has_mounts = any(workload.is_mounted for workload in workloads)
     run_script(
         kernel_or_skip(series),
         script,
         modules,
         out,
         files=files,
-        programs=(),
+        programs=("mkfs.ext4",) if has_mounts else (),
+        more_modules=("ext4",) if has_mounts else (),
         processors=processors,
         kernel_arguments=kernel_arguments,
     )

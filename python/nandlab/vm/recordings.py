@@ -12,10 +12,15 @@ _LINE = re.compile(
     r"(?P<device>\d+,\d+) (?P<fields>.*)$"
 )
 _HEAD = "time_us,event,id,pid,op,sync,sector,sectors"
-_MORE_COLUMNS = "absorbed,place,mergeable"
+_MORE_COLUMNS = "absorbed,place,mergeable,zone,ioprio"
 _OP = _HEAD.split(",").index("op")
 _TAGS_MAX = 10240
 """`BLK_MQ_MAX_DEPTH` (include/linux/blk-mq.h): numbers of requests a hardware queue has here."""
+
+_CLASS_SHIFT = 13
+_LEVELS_MASK = 7
+_CLASSES = ("", "rt", "be", "idle")
+"""Parts of a priority as the kernel keeps it (include/uapi/linux/ioprio.h)."""
 
 _COUNTED = {
     "absorb": "absorbs",
@@ -63,7 +68,8 @@ class Recording:
     requests that were queued at once, `late_inserts` that of inserts after the first dispatch.
     `merges` counts bios and `joins` requests of plugs that became part of a queued request,
     `absorbs` queued requests that became part of another one. `unmergeable` are inserts that are
-    joined with nothing, `at_head` those that went past the queues, `discards` those of discards.
+    joined with nothing, `at_head` those that went past the queues, `discards` those of discards,
+    `zoned` those of writes that need a zone for themselves.
     """
 
     table: str = ""
@@ -75,6 +81,7 @@ class Recording:
     discards: int = 0
     unmergeable: int = 0
     at_head: int = 0
+    zoned: int = 0
     dispatches: int = 0
     empty_dispatches: int = 0
     completes: int = 0
@@ -167,6 +174,7 @@ def _count_insert(recording: Recording, fields: Mapping[str, str]) -> None:
     recording.discards += fields["op"] == "D"
     recording.unmergeable += fields.get("mergeable") == "0"
     recording.at_head += fields.get("at_head") == "1"
+    recording.zoned += fields.get("zone", "-1") != "-1"
 
 
 def _cells(event: str, fields: Mapping[str, str]) -> list[str]:
@@ -180,7 +188,15 @@ def _cells(event: str, fields: Mapping[str, str]) -> list[str]:
         place = "tail"
     # The simulator joins everything that can be joined unless it is told otherwise.
     mergeable = "0" if fields.get("mergeable") == "0" else ""
-    return [*of_bio, fields.get("absorbed", ""), place, mergeable]
+    zone = fields.get("zone", "-1").replace("-1", "")
+    priority = _priority(int(fields.get("ioprio", "0"), 0))
+    return [*of_bio, fields.get("absorbed", ""), place, mergeable, zone, priority]
+
+
+def _priority(ioprio: int) -> str:
+    """Class and level in the words of the table; none for a process that set none."""
+    name = _CLASSES[ioprio >> _CLASS_SHIFT]
+    return f"{name}/{ioprio & _LEVELS_MASK}" if name else ""
 
 
 def compare(

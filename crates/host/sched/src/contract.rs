@@ -86,6 +86,9 @@ pub trait Scheduler: Send {
         false
     }
 
+    /// The driver gives back a request that [`Scheduler::activate`] was told of, and which goes to the dispatch list.
+    fn returned(&mut self, _id: RequestId, _queue: &mut Queue) {}
+
     /// True if a synchronous write has another place than an asynchronous one.
     ///
     /// Others keep the request where it is when a task begins to wait for it: to insert it again would put it

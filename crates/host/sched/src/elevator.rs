@@ -303,6 +303,7 @@ impl Elevator {
         if first.bio.direction != second.bio.direction
             || first.joins != second.joins
             || first.joins == Joins::Nothing
+            || first.zone != second.zone
             || first.end() != second.sector()
             || sectors > self.sectors_max(first.joins)
         {
@@ -325,16 +326,23 @@ impl Elevator {
 
     /// Makes a request of a bio and hands it to the scheduler.
     pub fn insert(&mut self, now_ns: u64, bio: Bio) -> RequestId {
-        self.insert_of(now_ns, bio, Joins::Data)
+        self.insert_of(now_ns, bio, Joins::Data, None)
     }
 
-    /// As [`Elevator::insert`], with what the request may be joined with.
-    pub fn insert_of(&mut self, now_ns: u64, bio: Bio, joins: Joins) -> RequestId {
+    /// As [`Elevator::insert`], with what the request may be joined with, and the zone that it needs for itself.
+    pub fn insert_of(
+        &mut self,
+        now_ns: u64,
+        bio: Bio,
+        joins: Joins,
+        zone: Option<u32>,
+    ) -> RequestId {
         self.advance(now_ns);
         // `rq_mergeable` is asked before a request comes into the merge caches.
         let sorted = self.scheduler.uses_merge_caches() && joins != Joins::Nothing;
         let id = self.make(now_ns, bio, joins);
         self.queue.requests[id].sorted = sorted;
+        self.queue.requests[id].zone = zone;
         if sorted {
             self.queue.hash(id);
             // An insertion sets `last_merge` only if it is empty (`elv_insert`).
@@ -355,6 +363,7 @@ impl Elevator {
             sorted: false,
             joins,
             bypassed: false,
+            zone: None,
         })
     }
 
@@ -380,6 +389,9 @@ impl Elevator {
     pub fn requeue(&mut self, now_ns: u64, id: RequestId, at_head: bool) {
         self.advance(now_ns);
         assert!(self.scheduler.takes_back(), "the scheduler takes back what the driver gives back");
+        if !self.queue.requests[id].bypassed {
+            self.scheduler.returned(id, &mut self.queue);
+        }
         self.queue.give_back(id, at_head);
         self.changed();
     }

@@ -58,6 +58,7 @@ mod tests {
                 sorted,
                 joins,
                 bypassed,
+                zone: None,
             };
             let id = queue.requests.add(request);
             by_sector.insert(&queue.requests, id);

@@ -88,6 +88,7 @@ pub(crate) mod tests {
                 sorted: true,
                 joins: Joins::Data,
                 bypassed: false,
+                zone: None,
             };
             let id = queue.requests.add(request);
             queue.hash(id);

@@ -296,6 +296,7 @@ mod tests {
                     sorted,
                     joins,
                     bypassed,
+                    zone: None,
                 };
                 let id = queue.requests.add(request);
                 queue.hash(id);

@@ -86,6 +86,9 @@ pub struct Request {
     pub joins: Joins,
     /// It went to the dispatch list without the scheduler, which does not know it.
     pub bypassed: bool,
+    /// The zone that it writes to, of a disk whose zones take one write at a time (`blk_req_needs_zone_write_lock` of
+    /// Linux 6.1).
+    pub zone: Option<u32>,
 }
 
 impl Request {

@@ -127,6 +127,7 @@ mod tests {
             sorted: true,
             joins: crate::Joins::Data,
             bypassed: false,
+            zone: None,
         });
         let mut tree = SectorTree::default();
         tree.insert(&requests, id);

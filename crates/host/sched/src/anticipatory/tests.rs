@@ -35,6 +35,7 @@ impl Bench {
             sorted: false,
             joins: crate::Joins::Data,
             bypassed: false,
+            zone: None,
         });
         self.scheduler.insert(now_ns, id, &mut self.queue);
         id

@@ -229,6 +229,7 @@ fn late_reads_take_tokens_from_writes() {
                 sorted: false,
                 joins: crate::Joins::Data,
                 bypassed: false,
+                zone: None,
             };
             let id = queue.requests.add(request);
             kyber.insert(now_ns, id, queue);

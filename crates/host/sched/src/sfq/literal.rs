@@ -65,14 +65,14 @@ impl Policy for Literal {
                 return moved;
             }
             if self.reads < self.limits.visit_reads
-                && let Some(id) = queues.front(place, Direction::Read)
+                && let Some(id) = queues.front(place, Direction::Read, queue)
             {
                 queues.send(id, queue);
                 self.reads += 1;
                 return moved + 1;
             }
             if self.writes < self.limits.visit_writes
-                && let Some(id) = queues.front(place, Direction::Write)
+                && let Some(id) = queues.front(place, Direction::Write, queue)
             {
                 queues.send(id, queue);
                 self.writes += 1;

@@ -30,7 +30,8 @@
 //!    appended at the exit to the FIFOs of the async queue, reads to reads and writes to writes, in
 //!    order. With `cancel` it is given up at the exit and ends with an error. What is on the
 //!    dispatch list already is served in any case.
-//! 5. *Dispatch.* Requests go to the end of the dispatch list, one for each call. A call with
+//! 5. *Dispatch.* Requests go to the end of the dispatch list, one for each call. What the driver
+//!    gives back goes there too, and before any visit. A call with
 //!    nothing queued changes nothing: a block layer that does not ask an empty scheduler gets the
 //!    same decisions. A forced call moves everything there is.
 //! 6. *Starvation check.* A request expires `read_expire` or `write_expire` milliseconds after its
@@ -41,7 +42,10 @@
 //!    lazy: it is armed for the first multiple at which any queued request will have expired, which
 //!    is when a periodic check would first find something to do. A timer that fires late checks at
 //!    the time it is.
-//! 7. *Merging* is the block layer's: the request merged last, front and back, and the hash of ends.
+//! 7. *Zones.* A write to a zone that takes one write at a time goes to the async queue, whoever waits for it, and never
+//!    expires: its zone wants the order of submission. While another write has the zone, it is passed over. If nothing
+//!    else is left in the async queue, its turn is over at once.
+//! 8. *Merging* is the block layer's: the request merged last, front and back, and the hash of ends.
 //!    A request absorbed by another leaves its FIFOs; the other keeps its place and its expiry.
 //!
 //! Source: the paper that proposes Simple Fairness Queuing for Linux 3.4.5, algorithms 1 to 3. It
@@ -201,6 +205,20 @@ impl<P: Policy> Scheduler for Sfq<P> {
     // What the driver gives back has had its turn (`sfq_insert_request` of the module).
     fn takes_back(&self) -> bool {
         true
+    }
+
+    // A write has its zone to itself from its dispatch to its end, as in `sfq_dispatch_request`, `sfq_finish_request`
+    // and, for one that comes back, `sfq_insert_request` of the module on Linux 6.1.
+    fn activate(&mut self, _now_ns: u64, id: RequestId, queue: &mut Queue) {
+        self.queues.lock_zone(queue.requests[id].zone);
+    }
+
+    fn complete(&mut self, _now_ns: u64, id: RequestId, queue: &mut Queue) {
+        self.queues.unlock_zone(queue.requests[id].zone);
+    }
+
+    fn returned(&mut self, id: RequestId, queue: &mut Queue) {
+        self.queues.unlock_zone(queue.requests[id].zone);
     }
 
     fn sorts_by_sync(&self) -> bool {

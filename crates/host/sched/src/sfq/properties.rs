@@ -114,6 +114,7 @@ impl<P: Policy> Rig<P> {
             sorted: false,
             joins: Joins::Data,
             bypassed: false,
+            zone: None,
         });
         self.sfq.insert(self.now_ns, id, &mut self.queue);
         let generation = self.generations.get(&pid).copied().unwrap_or(0);

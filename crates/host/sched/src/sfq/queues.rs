@@ -43,10 +43,6 @@ impl Fifos {
         &mut self.0[direction as usize]
     }
 
-    fn front(&self, direction: Direction) -> Option<RequestId> {
-        self.0[direction as usize].front()
-    }
-
     fn is_empty(&self) -> bool {
         self.0.iter().all(List::is_empty)
     }
@@ -84,6 +80,11 @@ pub(super) struct Queues {
     expire_ns: [u64; 2],
     orphans: Orphans,
     cancelled: Vec<RequestId>,
+    /// Requests queued that need a zone, which are not in the deadline queue.
+    zoned: usize,
+    /// Zones that a write with the driver has to itself.
+    // A few: as many as the device takes writes at once.
+    locked_zones: Vec<u32>,
 }
 
 impl Queues {
@@ -111,6 +112,8 @@ impl Queues {
                 _ => Orphans::Drain,
             },
             cancelled: Vec::new(),
+            zoned: 0,
+            locked_zones: Vec::new(),
         }
     }
 
@@ -129,9 +132,39 @@ impl Queues {
         self.async_len
     }
 
-    /// The oldest request of a direction in a queue.
-    pub(super) fn front(&self, place: Place, direction: Direction) -> Option<RequestId> {
-        self.places[place].fifos.front(direction)
+    /// The oldest request of a direction in a queue that may be sent: no other has its zone.
+    pub(super) fn front(
+        &self,
+        place: Place,
+        direction: Direction,
+        queue: &Queue,
+    ) -> Option<RequestId> {
+        let fifo = &self.places[place].fifos.0[direction as usize];
+        // Only the async queue has writes to zones.
+        if place != ASYNC || self.locked_zones.is_empty() {
+            return fifo.front();
+        }
+        let has_its_zone = |id: &RequestId| {
+            queue.requests[*id].zone.is_none_or(|zone| !self.locked_zones.contains(&zone))
+        };
+        fifo.iter(&self.links).find(has_its_zone)
+    }
+
+    /// A write to the zone is with the driver.
+    pub(super) fn lock_zone(&mut self, zone: Option<u32>) {
+        let Some(zone) = zone else { return };
+        debug_assert!(!self.locked_zones.contains(&zone), "a zone has one write at a time");
+        self.locked_zones.push(zone);
+    }
+
+    /// The driver has no write to the zone any more.
+    pub(super) fn unlock_zone(&mut self, zone: Option<u32>) {
+        let Some(zone) = zone else { return };
+        let place = self.locked_zones.iter().position(|locked| *locked == zone);
+        debug_assert!(place.is_some(), "the zone of a write with the driver is locked");
+        if let Some(place) = place {
+            self.locked_zones.swap_remove(place);
+        }
     }
 
     /// Ends the turn of the queue selected last, which goes to the end of the round if it still is
@@ -156,13 +189,19 @@ impl Queues {
         // The expiry counts from the insertion, and the deadline queue is in the order of
         // insertion, so its front expires first.
         queue.requests[id].deadline = now_ns + self.expire_ns[bio.direction as usize];
-        self.deadline.of(bio.direction).push_back(&mut self.deadline_links, id);
+        let zone = queue.requests[id].zone;
+        // An expired write would go before older ones to its zone.
+        if zone.is_some() {
+            self.zoned += 1;
+        } else {
+            self.deadline.of(bio.direction).push_back(&mut self.deadline_links, id);
+        }
         self.len += 1;
         if self.homes.len() <= id.index() {
             self.homes.resize(id.index() + 1, 0);
         }
         // The flag of the request decides; what is merged into it later changes nothing.
-        let place = if bio.sync { self.queue_of(bio.pid) } else { ASYNC };
+        let place = if bio.sync && zone.is_none() { self.queue_of(bio.pid) } else { ASYNC };
         self.put(place, id, bio.direction);
         self.arm(queue);
     }
@@ -217,7 +256,11 @@ impl Queues {
         let place = self.homes[id.index()] as Place;
         // All three FIFOs and both counts in one place: a request that is only half removed would
         // be dispatched twice.
-        self.deadline.of(direction).remove(&mut self.deadline_links, id);
+        if queue.requests[id].zone.is_some() {
+            self.zoned -= 1;
+        } else {
+            self.deadline.of(direction).remove(&mut self.deadline_links, id);
+        }
         self.places[place].fifos.of(direction).remove(&mut self.links, id);
         self.len -= 1;
         self.async_len -= usize::from(place == ASYNC);
@@ -288,7 +331,7 @@ impl Queues {
         let mut moved = 0;
         for direction in [Direction::Read, Direction::Write] {
             // Reads first: a process waits for each of them.
-            while let Some(id) = self.deadline.front(direction)
+            while let Some(id) = self.deadline.of(direction).front()
                 && queue.requests[id].deadline < now_ns
             {
                 self.send(id, queue);
@@ -325,7 +368,8 @@ impl Queues {
         }
         self.audit_round();
         let lengths = |fifos: &Fifos| fifos.0.iter().map(List::len).sum::<usize>();
-        assert_eq!(lengths(&self.deadline), self.len, "requests in the deadline queue");
+        let expiring = lengths(&self.deadline) + self.zoned;
+        assert_eq!(expiring, self.len, "requests in the deadline queue and those that need a zone");
         let placed: usize = self.places.iter().map(|place| lengths(&place.fifos)).sum();
         assert_eq!(placed, self.len, "requests in queues of the round and the async queue");
         assert_eq!(lengths(&self.places[ASYNC].fifos), self.async_len, "asynchronous requests");
@@ -359,6 +403,7 @@ impl Queues {
             + self.deadline_links.bytes()
             + self.homes.capacity() * size_of::<u32>()
             + self.cancelled.capacity() * size_of::<RequestId>()
+            + self.locked_zones.capacity() * size_of::<u32>()
     }
 }
 

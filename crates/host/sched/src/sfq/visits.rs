@@ -20,6 +20,9 @@
 //! for the visited queue before the visit is over is used by it. A visit thus stays open after its
 //! queue has run empty until a call takes from another queue. It ends when its queue is removed.
 //!
+//! If all that the async queue has waits for zones, the visit to it is over, and the next queue is selected in the same
+//! call; if no process has requests, nothing is taken.
+//!
 //! A queue that runs empty gives up its place in the round. With its next request it is as new there
 //! as any other. So between two visits to a queue that stays busy no other is visited twice, and
 //! none that became busy after the end of the first of the two.
@@ -61,14 +64,14 @@ impl Visits {
     }
 
     /// The next request of a visit to a queue; none if the visit is over.
-    fn next(&self, queues: &Queues, place: Place) -> Option<RequestId> {
+    fn next(&self, queues: &Queues, place: Place, queue: &Queue) -> Option<RequestId> {
         let [reads, writes] = self.taken;
         if reads + writes >= self.limits.visit_requests {
             return None;
         }
         // Both are asked for before the share decides: the oldest of each kind, whatever it is.
-        let read = queues.front(place, Direction::Read);
-        let write = queues.front(place, Direction::Write);
+        let read = queues.front(place, Direction::Read, queue);
+        let write = queues.front(place, Direction::Write, queue);
         let in_share = read
             .filter(|_| reads < self.limits.visit_reads)
             .or(write.filter(|_| writes < self.limits.visit_writes));
@@ -95,17 +98,28 @@ impl Visits {
     }
 }
 
+impl Visits {
+    /// Begins the next visit, and returns its first request.
+    fn visit(&mut self, queues: &mut Queues, queue: &Queue) -> Option<RequestId> {
+        let place = self.select(queues);
+        queues.visited = Some(place);
+        self.taken = [0, 0];
+        self.next(queues, place, queue)
+    }
+}
+
 impl Policy for Visits {
     const MEMBERS: Members = Members::Busy;
 
     fn dispatch(&mut self, queues: &mut Queues, queue: &mut Queue) -> u32 {
-        let of_this_visit = queues.visited.and_then(|place| self.next(queues, place));
-        let next = of_this_visit.or_else(|| {
-            let place = self.select(queues);
-            queues.visited = Some(place);
-            self.taken = [0, 0];
-            self.next(queues, place)
-        });
+        let mut next = queues.visited.and_then(|place| self.next(queues, place, queue));
+        if next.is_none() {
+            next = self.visit(queues, queue);
+        }
+        // All asynchronous writes wait for their zones (`sfq_choose` of the module).
+        if next.is_none() && queues.sync_len() > 0 && queues.visited == Some(ASYNC) {
+            next = self.visit(queues, queue);
+        }
         let Some(id) = next else { return 0 };
         self.taken[queue.requests[id].bio.direction as usize] += 1;
         queues.send(id, queue);

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 const COLUMNS: [&str; 8] = ["time_us", "event", "id", "pid", "op", "sync", "sector", "sectors"];
 
 /// Columns that a recording may have: a priority, and what `absorb`, `insert` and `requeue` say besides.
-const MORE_COLUMNS: [&str; 4] = ["ioprio", "absorbed", "place", "mergeable"];
+const MORE_COLUMNS: [&str; 5] = ["ioprio", "absorbed", "place", "mergeable", "zone"];
 
 const EVENTS: [&str; 8] =
     ["absorb", "complete", "dispatch", "exit", "insert", "join", "merge", "requeue"];
@@ -159,7 +159,7 @@ impl Recording {
             Some(Place::Tail) => {
                 return line.wrong("place", "must be head or empty: other new requests are queued");
             }
-            None => self.elevator.insert_of(time_ns, bio, joins),
+            None => self.elevator.insert_of(time_ns, bio, joins, zone(line)?),
         };
         self.by_name.insert(name.clone(), id);
         self.names.insert(id, name);
@@ -259,6 +259,15 @@ impl Recording {
         };
         let place = format!("line {}", line.number);
         wrong(&place, format!("request {} {reason}{since}", line.cell("id")))
+    }
+}
+
+/// The zone that a write needs for itself.
+fn zone(line: &Line) -> Result<Option<u32>, StudyError> {
+    match (line.cell("zone"), line.cell("op")) {
+        ("", _) => Ok(None),
+        (_, "W") => line.number("zone", "the number of a zone, or empty").map(Some),
+        _ => line.wrong("zone", "must be empty: only writes need a zone for themselves"),
     }
 }
 

@@ -35,6 +35,7 @@ impl Bench {
             sorted: false,
             joins: crate::Joins::Data,
             bypassed: false,
+            zone: None,
         };
         let id = self.queue.requests.add(request);
         self.cfq.insert(self.now_ns, id, &mut self.queue);
