@@ -94,17 +94,29 @@ def events(trace: str, *, has_nanoseconds: bool = True) -> list[str]:
     """
     last_ns = 0
     lines = []
-    for row in read_trace(trace, has_nanoseconds=has_nanoseconds).table.splitlines()[1:]:
-        time_us, event, name, pid, *rest = row.split(",")
-        whole, fraction = time_us.split(".")
+    head, *rows = read_trace(trace, has_nanoseconds=has_nanoseconds).table.splitlines()
+    for row in rows:
+        cell = dict(zip(head.split(","), row.split(","), strict=True))
+        whole, fraction = cell["time_us"].split(".")
         now_ns = int(whole) * 1000 + int(fraction)
+        name, pid = cell["id"], cell["pid"]
+        part = [name, pid, *(cell[column] for column in ("op", "sync", "sector", "sectors"))]
+        # be/4 is what all have that set none.
+        more = [
+            f"{column}={cell[column]}"
+            for column in ("place", "mergeable", "zone", "ioprio")
+            if cell[column] not in ("", "be/4")
+        ]
         cells = {
-            "insert": ["i", name, pid, *rest],
-            "merge": ["m", name, pid, *rest],
+            "absorb": ["a", name, cell["absorbed"]],
+            "insert": ["i", *part, *more],
+            "join": ["j", *part],
+            "merge": ["m", *part],
             "dispatch": ["d", name or "-"],
+            "requeue": ["r", name, cell["place"]],
             "complete": ["c", name],
             "exit": ["x", pid],
-        }[event]
+        }[cell["event"]]
         cells.insert(1, str(now_ns - last_ns))
         last_ns = now_ns
         lines.append(" ".join(cells))

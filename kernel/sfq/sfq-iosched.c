@@ -97,6 +97,8 @@ struct sfq_data {
 	spinlock_t lock;
 	struct request_queue *queue;
 	u64 start_ns;
+	/* As of which the operation under way acts, whatever it calls back. */
+	u64 call_ns;
 
 	/* Requests that have had their turn, or expired. */
 	struct list_head dispatch;
@@ -173,6 +175,13 @@ static inline u64 sfq_now(struct sfq_data *sfqd)
 	return ktime_get_ns() - sfqd->start_ns;
 }
 
+/* The lock has just been taken. */
+static inline u64 sfq_begin_call(struct sfq_data *sfqd)
+{
+	sfqd->call_ns = sfq_now(sfqd);
+	return sfqd->call_ns;
+}
+
 static inline bool sfq_is_async(struct sfq_data *sfqd, struct sfq_queue *sq)
 {
 	return sq == &sfqd->async;
@@ -236,7 +245,7 @@ static struct sfq_queue *sfq_queue_get(struct sfq_data *sfqd, struct pid *pid)
 
 static void sfq_queue_free(struct sfq_data *sfqd, struct sfq_queue *sq)
 {
-	trace_sfq_exit(sfqd->queue, sfq_now(sfqd), sq->pid_nr);
+	trace_sfq_exit(sfqd->queue, sfqd->call_ns, sq->pid_nr);
 	if (sfqd->visited == sq)
 		sfqd->visited = NULL;
 	hash_del(&sq->hash);
@@ -275,6 +284,7 @@ static void sfq_sweep(struct work_struct *work)
 	bool idle = false;
 
 	spin_lock(&sfqd->lock);
+	sfq_begin_call(sfqd);
 	list_for_each_entry_safe(sq, next, &sfqd->all_queues, all) {
 		if (!sfq_queue_empty(sq))
 			continue;
@@ -444,7 +454,7 @@ static void sfq_check_work(struct work_struct *work)
 	bool run;
 
 	spin_lock(&sfqd->lock);
-	sfq_check_expired(sfqd, sfq_now(sfqd));
+	sfq_check_expired(sfqd, sfq_begin_call(sfqd));
 	run = !list_empty(&sfqd->dispatch);
 	spin_unlock(&sfqd->lock);
 	if (run)
@@ -671,7 +681,7 @@ static void sfq_insert_requests(struct blk_mq_hw_ctx *hctx,
 	u64 now;
 
 	spin_lock(&sfqd->lock);
-	now = sfq_now(sfqd);
+	now = sfq_begin_call(sfqd);
 	sfq_check_expired(sfqd, now);
 	while (!list_empty(list)) {
 		rq = list_first_entry(list, struct request, queuelist);
@@ -701,7 +711,7 @@ static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	u64 now;
 
 	spin_lock(&sfqd->lock);
-	now = sfq_now(sfqd);
+	now = sfq_begin_call(sfqd);
 	sfq_check_expired(sfqd, now);
 	flags = sfq_hold_zones(sfqd);
 	rq = list_first_entry_or_null(&sfqd->dispatch, struct request,
@@ -751,7 +761,7 @@ static bool sfq_bio_merge(struct request_queue *q, struct bio *bio,
 	u64 now;
 
 	spin_lock(&sfqd->lock);
-	now = sfq_now(sfqd);
+	now = sfq_begin_call(sfqd);
 	sfq_check_expired(sfqd, now);
 	sfqd->merged = NULL;
 	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &free);
@@ -789,7 +799,7 @@ static void sfq_requests_merged(struct request_queue *q, struct request *rq,
 				struct request *next)
 {
 	struct sfq_data *sfqd = q->elevator->elevator_data;
-	u64 now = sfq_now(sfqd);
+	u64 now = sfqd->call_ns;
 
 	if (!sfq_queue_of(next)) {
 		sfqd->counters.merged++;
@@ -819,6 +829,7 @@ static void sfq_exit_sched(struct elevator_queue *e)
 	WARN_ON_ONCE(sfqd->sync_len || sfqd->async_len);
 
 	spin_lock(&sfqd->lock);
+	sfq_begin_call(sfqd);
 	list_for_each_entry_safe(sq, next, &sfqd->all_queues, all)
 		sfq_queue_free(sfqd, sq);
 	spin_unlock(&sfqd->lock);

@@ -139,8 +139,9 @@ struct sfq2_data {
 	/* The last call for work found nothing that may be sent. */
 	bool is_held;
 
-	/* Survivor of the merge under way. */
+	/* Survivor of the merge under way, and as of when it is made. */
 	struct request *merged;
+	u64 merge_ns;
 
 	unsigned int visit_cost;
 	unsigned int sync_visits;
@@ -791,6 +792,7 @@ static void sfq2_insert_requests(struct blk_mq_hw_ctx *hctx,
 
 	spin_lock_irqsave(&sd->lock, irq);
 	now = sfq2_now(sd);
+	sd->merge_ns = now;
 	while (!list_empty(list)) {
 		rq = list_first_entry(list, struct request, queuelist);
 		list_del_init(&rq->queuelist);
@@ -852,6 +854,7 @@ static bool sfq2_bio_merge(struct request_queue *q, struct bio *bio,
 	spin_lock_irqsave(&sd->lock, flags);
 	now = sfq2_now(sd);
 	sd->merged = NULL;
+	sd->merge_ns = now;
 	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &free);
 	if (merged)
 		sd->counters.merged++;
@@ -891,7 +894,7 @@ static void sfq2_requests_merged(struct request_queue *q, struct request *rq,
 {
 	struct sfq2_data *sd = q->elevator->elevator_data;
 	struct rb_root_cached *root = &sd->by_expiry[rq_data_dir(rq)];
-	u64 now = sfq2_now(sd);
+	u64 now = sd->merge_ns;
 	struct sfq2_queue *sq;
 
 	if (!sfq2_is_queued(next)) {

@@ -23,6 +23,14 @@ class Kind:
     processors: int = 1
     kernel_arguments: str = ""
 
+    def schedulers(self, series: str) -> tuple[str, ...]:
+        """Those that a kernel lets serve the disk: up to 6.9 sfq2 takes none with zones."""
+        return ("sfq",) if (self.name, series) == ("zones", "6.1") else ("sfq", "sfq2")
+
+    def needed(self, series: str) -> tuple[str, ...]:
+        """The fields of a recording that must not be 0 on a kernel."""
+        return tuple(name for name in self.counts if (series, name) not in self.absent)
+
 
 KINDS = (
     # A process is interrupted while it fills its plug, as on several processors: what others queue

@@ -33,8 +33,8 @@ select_scheduler() {
 	echo "$1" > "$queue/scheduler"
 	grep -q "\\[$1\\]" "$queue/scheduler" || fail "$1 is not selected for $2"
 	echo "$3" > "$queue/nr_requests"
-	# mq-deadline takes over the number that was in force before.
-	[ ! -e "$queue/iosched/async_depth" ] || echo "$3" > "$queue/iosched/async_depth"
+	# It takes over the number that was in force before. That of sfq2 is something else.
+	[ "$1" != mq-deadline ] || echo "$3" > "$queue/iosched/async_depth"
 }
 
 # use_scheduler NAME DISK: for a study, NAME or none. As many requests as blk-mq lets a scheduler have, each as

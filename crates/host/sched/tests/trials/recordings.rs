@@ -5,7 +5,7 @@
 //! otherwise: from there on two histories have parted. Which recordings part, and what decided it, is listed.
 
 use libtest_mimic::{Failed, Trial};
-use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, Value, find_scheduler};
+use sched::{Bio, Class, Direction, Elevator, ElevatorOptions, Joins, Value, find_scheduler};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -34,7 +34,34 @@ pub(crate) fn trials() -> Vec<Trial> {
         })
     };
     let pairs = ["bfq", "sfq2"].into_iter().flat_map(|name| [(name, "6.1"), (name, "6.12")]);
-    pairs.map(|(scheduler, series)| trial(scheduler, series)).collect()
+    pairs.map(|(scheduler, series)| trial(scheduler, series)).chain(kinds()).collect()
+}
+
+/// Recordings of what plain reads and writes do not show, by the kind of their workloads.
+const KINDS_FOLDER: &str = "kind-decisions";
+
+/// Replays the recordings of `data/kind-decisions`, which are named by series, kind and scheduler.
+fn kinds() -> Vec<Trial> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(KINDS_FOLDER);
+    let entries = std::fs::read_dir(folder).expect("the folder of the recordings");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    let recordings = paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "txt"));
+    let trials = recordings.map(|path| {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Trial::test(format!("{stem} is decided alike"), move || check_kind(&stem, &path))
+    });
+    trials.collect()
+}
+
+fn check_kind(stem: &str, path: &Path) -> Result<(), Failed> {
+    let scheduler = stem.split('-').nth(2).ok_or("a name says series, kind and scheduler")?;
+    let followed = follow(&std::fs::read_to_string(path)?, scheduler)?;
+    match followed.parted {
+        Some((line, reason)) => Err(format!("parts at line {line}: {reason}").into()),
+        None if followed.calls < 100 => Err(format!("only {} calls", followed.calls).into()),
+        None => Ok(()),
+    }
 }
 
 fn check(scheduler: &str, series: &str) -> Result<(), Failed> {
@@ -136,13 +163,45 @@ fn event(
     };
     match cells[0] {
         "i" => {
-            let id = elevator.insert(now_ns, bio(cells)?);
+            let more = |name: &str| {
+                let mut words = cells[8..].iter().filter_map(|word| word.split_once('='));
+                words.find(|(found, _)| *found == name).map(|(_, value)| value)
+            };
+            let bio = bio(cells)?;
+            let id = if more("place") == Some("head") {
+                elevator.insert_at_head(now_ns, bio)
+            } else {
+                let joins =
+                    if more("mergeable") == Some("0") { Joins::Nothing } else { joins(cells) };
+                let zone = more("zone").map(str::parse).transpose()?;
+                elevator.insert_of(now_ns, bio, joins, zone)
+            };
             names.insert(cells[2].to_owned(), id);
+        }
+        "j" => {
+            let into = known(names)?;
+            if elevator.merge_behind_of(now_ns, &bio(cells)?, joins(cells)) != Some(into) {
+                return Ok(Some("a request of a plug is not joined".to_owned()));
+            }
+        }
+        "a" => {
+            let into = known(names)?;
+            let absorbed = names.remove(cells[3]).ok_or("no request is absorbed")?;
+            if elevator.join_behind(now_ns, absorbed) != Some(into) {
+                return Ok(Some("two queued requests are not joined".to_owned()));
+            }
+        }
+        "r" => {
+            let id = known(names)?;
+            if !elevator.queue().requests[id].started {
+                return Ok(Some("a request that was not chosen comes back".to_owned()));
+            }
+            elevator.requeue(now_ns, id, cells[3] == "head");
         }
         "m" => {
             let into = known(names)?;
             let bio = bio(cells)?;
-            if let Some(merged) = elevator.try_merge(now_ns, &bio) {
+            if let Some(merged) = elevator.try_merge_of(now_ns, &bio, joins(cells)) {
                 if merged.survivor != into && merged.absorbed != Some(into) {
                     return Ok(Some("a merge with another request".to_owned()));
                 }
@@ -165,7 +224,11 @@ fn event(
             }
         }
         "c" => {
-            elevator.complete(now_ns, known(names)?);
+            let id = known(names)?;
+            if !elevator.queue().requests[id].started {
+                return Ok(Some("a request that was not chosen is complete".to_owned()));
+            }
+            elevator.complete(now_ns, id);
             names.remove(cells[2]);
         }
         "x" => {
@@ -176,15 +239,27 @@ fn event(
     Ok(None)
 }
 
+fn joins(cells: &[&str]) -> Joins {
+    if cells[4] == "D" { Joins::Discards } else { Joins::Data }
+}
+
 fn bio(cells: &[&str]) -> Result<Bio, Failed> {
     let direction = if cells[4] == "R" { Direction::Read } else { Direction::Write };
+    let priority = cells.iter().skip(8).find_map(|word| word.strip_prefix("ioprio="));
+    let (class, level) = match priority.map(|priority| priority.split_once('/')) {
+        None => (Class::BestEffort, 4),
+        Some(Some(("rt", level))) => (Class::RealTime, level.parse()?),
+        Some(Some(("be", level))) => (Class::BestEffort, level.parse()?),
+        Some(Some(("idle", level))) => (Class::Idle, level.parse()?),
+        Some(_) => return Err(format!("{priority:?} is no priority").into()),
+    };
     Ok(Bio {
         pid: cells[3].parse()?,
         direction,
         sync: cells[5] == "1",
         noidle: false,
-        class: Class::BestEffort,
-        level: 4,
+        class,
+        level,
         sector: cells[6].parse()?,
         sectors: cells[7].parse()?,
     })
