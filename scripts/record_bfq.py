@@ -105,7 +105,7 @@ def events(trace: str, *, has_nanoseconds: bool = True) -> list[str]:
         more = [
             f"{column}={cell[column]}"
             for column in ("place", "mergeable", "zone", "ioprio")
-            if cell[column] not in ("", "be/4")
+            if cell.get(column, "") not in ("", "be/4")
         ]
         cells = {
             "absorb": ["a", name, cell["absorbed"]],

@@ -322,14 +322,7 @@ def test_a_call_may_be_decided_as_of_the_tick_at_its_return(engine_is_built: Non
     assert compare("tick", read_trace(without), "mq-deadline-6.1", settings).differences
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "CPU:0 [LOST 5 EVENTS]",
-        " fio-91 [000] ..... 3.2: sfq_absorb: 252,0 now=2000 id=4 absorbed=5",
-    ],
-)
-def test_a_trace_that_cannot_be_replayed_is_refused(line: str) -> None:
+def test_a_trace_that_lost_events_is_refused() -> None:
     first = " fio [0] 3.1: sfq_insert: 252,0 now=1 id=4 pid=9 op=R sync=1 sector=8 sectors=8\n"
     with pytest.raises(RecordingError):
-        read_trace(first + line)
+        read_trace(first + "CPU:0 [LOST 5 EVENTS]")

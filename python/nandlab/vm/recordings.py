@@ -115,6 +115,7 @@ def read_trace(text: str, *, has_nanoseconds: bool = False) -> Recording:
     """
     recording = Recording()
     rows: list[str] = []
+    more_cells: list[str] = []
     inserted_at: dict[str, int] = {}
     last_ns = 0
     queued = 0
@@ -160,9 +161,15 @@ def read_trace(text: str, *, has_nanoseconds: bool = False) -> Recording:
                 recording.expires_ns[inserted_at[name]] = expires_ns
         if event in ("complete", "dispatch"):
             fields = {}
-        rows.append(",".join([_microseconds(last_ns), event, name, *_cells(event, fields)]))
-    head = f"{_HEAD},{_MORE_COLUMNS}"
-    recording.table = "\n".join([head, *rows]) + "\n"
+        of_bio = [fields.get(column, "") for column in ("pid", "op", "sync", "sector", "sectors")]
+        rows.append(",".join([_microseconds(last_ns), event, name, *of_bio]))
+        more_cells.append(",".join(_more_cells(event, fields)))
+    if any(cells.strip(",") for cells in more_cells):
+        rows = [f"{row},{cells}" for row, cells in zip(rows, more_cells, strict=True)]
+        rows.insert(0, f"{_HEAD},{_MORE_COLUMNS}")
+    else:
+        rows.insert(0, _HEAD)
+    recording.table = "\n".join(rows) + "\n"
     return recording
 
 
@@ -177,9 +184,8 @@ def _count_insert(recording: Recording, fields: Mapping[str, str]) -> None:
     recording.zoned += fields.get("zone", "-1") != "-1"
 
 
-def _cells(event: str, fields: Mapping[str, str]) -> list[str]:
-    """The cells of a row after the number of its request."""
-    of_bio = [fields.get(column, "") for column in ("pid", "op", "sync", "sector", "sectors")]
+def _more_cells(event: str, fields: Mapping[str, str]) -> list[str]:
+    """The cells of a row in the columns that not all tables have."""
     at_head = fields.get("at_head")
     place = ""
     if at_head == "1":
@@ -190,7 +196,7 @@ def _cells(event: str, fields: Mapping[str, str]) -> list[str]:
     mergeable = "0" if fields.get("mergeable") == "0" else ""
     zone = fields.get("zone", "-1").replace("-1", "")
     priority = _priority(int(fields.get("ioprio", "0"), 0))
-    return [*of_bio, fields.get("absorbed", ""), place, mergeable, zone, priority]
+    return [fields.get("absorbed", ""), place, mergeable, zone, priority]
 
 
 def _priority(ioprio: int) -> str:

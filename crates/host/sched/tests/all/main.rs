@@ -5,6 +5,7 @@ mod dispatch_list;
 mod merging;
 mod mix;
 mod promotion;
+mod returned_and_joined;
 mod sfq2_bounds;
 mod sfq2_rows;
 mod state;
