@@ -153,6 +153,76 @@ def test_recorded_events_are_followed(tmp_path: Path, capsys: pytest.CaptureFixt
     assert out == "line,time_us,id,recorded\n5,2,a,a\n7,3,b,\n8,3,,\n"
 
 
+MORE_HEAD = "time_us,event,id,pid,op,sync,sector,sectors,absorbed,place,mergeable,zone\n"
+
+JOINED = (
+    MORE_HEAD
+    + "0,insert,z,1,R,1,900,8,,,,\n"
+    + "0,insert,a,1,R,1,8,8,,,,\n"
+    + "0,insert,b,1,R,1,0,8,,,,\n"
+    + "0,insert,w,1,W,1,500,8,,,0,\n"
+    + "0,insert,d,1,D,0,600,8,,,,\n"
+    + "1,join,a,1,R,1,16,8,,,,\n"
+    + "1,absorb,b,,,,,,a,,,\n"
+    + "2,dispatch,z,,,,,,,,,\n"
+    + "3,requeue,z,,,,,,,head,,\n"
+    + "4,dispatch,z,,,,,,,,,\n"
+    + "5,dispatch,b,,,,,,,,,\n"
+    + "6,complete,z,,,,,,,,,\n"
+    + "7,insert,f,2,W,1,700,8,,head,0,\n"
+    + "8,dispatch,f,,,,,,,,,\n"
+)
+
+
+def test_joined_and_returned_requests_are_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = tmp_path / "events.csv"
+    recording.write_text(JOINED)
+    code, out, err = _run(["--events", str(recording), "--scheduler", "sfq"], capsys)
+    assert (code, err) == (0, "")
+    assert [line.split(",")[2:] for line in out.splitlines()[1:]] == [
+        ["z", "z"],
+        ["z", "z"],
+        ["b", "b"],
+        ["f", "f"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "scheduler", "message"),
+    [
+        ("1,absorb,b,,,,,,q,,,", "sfq", "line 8: absorbed `q` names no request"),
+        ("1,absorb,b,,,,,,b,,,", "sfq", "absorbed `b` is the request that stays"),
+        ("1,absorb,z,,,,,,a,,,", "sfq", "request z was not the one that took this part here: b was"),
+        ("1,absorb,a,,,,,,b,,,", "sfq", "request a would not have absorbed b here"),
+        ("1,absorbs,b,,,,,,a,,,", "sfq", "did you mean `absorb`"),
+        ("1,join,a,1,R,1,800,8,,,,", "sfq", "request a would not have taken this request here"),
+        ("1,join,a,1,D,1,16,8,,,,", "sfq", "request a would not have taken this request here"),
+        ("1,join,a,1,Q,1,16,8,,,,", "sfq", "op `Q` must be R (read), W (write) or D (discard)"),
+        ("1,requeue,a,,,,,,,head,,", "sfq", "request a is given back, but was not chosen here"),
+        ("1,requeue,a,,,,,,,,,", "sfq", "place `` must be head or tail"),
+        ("1,requeue,a,,,,,,,hed,,", "sfq", "did you mean `head`"),
+        ("1,requeue,a,,,,,,,head,,", "cfq-3.4", "is not modelled with cfq-3.4"),
+        ("1,insert,n,1,W,1,80,8,,head,,", "bfq-6.12", "is not modelled with bfq-6.12"),
+        ("1,insert,n,1,W,1,80,8,,tail,,", "sfq", "place `tail` must be head or empty"),
+        ("1,insert,n,1,W,1,80,8,,,2,", "sfq", "mergeable `2` must be 0, or 1 or empty"),
+        ("1,insert,n,1,W,1,80,8,,,,x", "sfq", "zone `x` must be the number of a zone"),
+        ("1,insert,n,1,R,1,80,8,,,,4", "sfq", "zone `4` must be empty"),
+    ],
+)
+def test_a_bad_row_of_a_recording_is_named(
+    row: str, scheduler: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = tmp_path / "events.csv"
+    rows = JOINED.splitlines()
+    recording.write_text("\n".join([*rows[:7], row]) + "\n")
+    code, _, err = _run(["--events", str(recording), "--scheduler", scheduler], capsys)
+    assert code == 2
+    assert "line 8" in err
+    assert message in err
+
+
 def test_a_recording_that_parts_from_the_model_says_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,7 +41,7 @@ for path in /workloads/*.jobs; do
 	[ "$device" != nullb4 ] || make_zones
 	target=/dev/$device
 	if [ -e "/workloads/$name.mount" ]; then
-		mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$target"
+		mkfs.ext4 -qF -E lazy_itable_init=0,lazy_journal_init=0 "$target"
 		mkdir -p /mnt
 		mount -t ext4 "$target" /mnt
 		target=/mnt/load

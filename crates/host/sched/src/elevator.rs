@@ -302,7 +302,6 @@ impl Elevator {
         let sectors = first.bio.sectors + second.bio.sectors;
         if first.bio.direction != second.bio.direction
             || first.joins != second.joins
-            || first.joins == Joins::Nothing
             || first.zone != second.zone
             || first.end() != second.sector()
             || sectors > self.sectors_max(first.joins)

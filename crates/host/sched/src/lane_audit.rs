@@ -23,9 +23,7 @@ pub(crate) fn audit_lane(by_sector: &SectorTree, by_age: List, links: &Links, qu
 mod tests {
     use super::audit_lane;
     use crate::tests::{CLOCK, panics_with};
-    use crate::{
-        Bio, Class, Direction, Joins, Links, List, Queue, Request, RequestId, SectorTree,
-    };
+    use crate::{Bio, Class, Direction, Joins, Links, List, Queue, Request, RequestId, SectorTree};
 
     /// Three requests in both orders.
     struct Lane {

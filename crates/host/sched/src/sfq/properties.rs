@@ -3,7 +3,9 @@
 use super::literal::Literal;
 use super::visits::Visits;
 use super::{ENTRY, ENTRY_LITERAL, Policy, Sfq};
-use crate::{Bio, Class, Clock, Direction, Joins, Queue, Request, RequestId, Scheduler, SchedulerEntry};
+use crate::{
+    Bio, Class, Clock, Direction, Joins, Queue, Request, RequestId, Scheduler, SchedulerEntry,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;

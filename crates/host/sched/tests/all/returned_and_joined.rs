@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use sched::{
-    Bio, Class, Direction, Elevator, ElevatorOptions, Joins, RequestId, SCHEDULERS, Settings, Value,
-    find_scheduler,
+    Bio, Class, Direction, Elevator, ElevatorOptions, Joins, RequestId, SCHEDULERS, Settings,
+    Value, find_scheduler,
 };
 use std::collections::BTreeMap;
 
@@ -89,7 +89,11 @@ fn what_goes_past_the_queues_is_first_and_counts_for_nothing() {
         let queued = elevator.insert(0, read(1, 0));
         let flush = elevator.insert_at_head(0, bio(2, Direction::Write, true, 8));
         assert_eq!(elevator.merge_behind(0, &bio(2, Direction::Write, true, 16)), None);
-        assert_eq!((elevator.next(0), elevator.next(0)), (Some(flush), Some(queued)), "{scheduler}");
+        assert_eq!(
+            (elevator.next(0), elevator.next(0)),
+            (Some(flush), Some(queued)),
+            "{scheduler}"
+        );
         elevator.complete(1, flush);
         elevator.complete(1, queued);
         assert!(elevator.queue().requests.is_empty());
@@ -129,26 +133,46 @@ fn nothing_joins_what_is_not_to_be_joined() {
     assert_eq!(elevator.merge_behind_of(0, &write(108), Joins::Discards), Some(discard));
     // As long as a discard may be, far beyond the limit of requests with data.
     let long = Bio { sectors: 1 << 20, ..write(116) };
-    assert_eq!(elevator.try_merge_of(0, &long, Joins::Discards).map(|it| it.survivor), Some(discard));
+    assert_eq!(
+        elevator.try_merge_of(0, &long, Joins::Discards).map(|it| it.survivor),
+        Some(discard)
+    );
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A request from a plug: joined with what waits, or inserted.
-    Arrive { pid: u32, write: bool, sync: bool, block: u64, joins: Joins },
-    AtHead { pid: u32, block: u64 },
+    Arrive {
+        pid: u32,
+        write: bool,
+        sync: bool,
+        block: u64,
+        joins: Joins,
+    },
+    AtHead {
+        pid: u32,
+        block: u64,
+    },
     Dispatch,
-    Requeue { which: usize, at_head: bool },
-    Complete { which: usize },
-    Pass { us: u64 },
+    Requeue {
+        which: usize,
+        at_head: bool,
+    },
+    Complete {
+        which: usize,
+    },
+    Pass {
+        us: u64,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let joins = prop_oneof![8 => Just(Joins::Data), 1 => Just(Joins::Nothing)];
-    let arrive = (1..4_u32, any::<bool>(), any::<bool>(), 0..24_u64, joins)
-        .prop_map(|(pid, write, sync, block, joins)| Step::Arrive { pid, write, sync, block, joins });
-    let requeue = (0..8_usize, any::<bool>())
-        .prop_map(|(which, at_head)| Step::Requeue { which, at_head });
+    let arrive = (1..4_u32, any::<bool>(), any::<bool>(), 0..24_u64, joins).prop_map(
+        |(pid, write, sync, block, joins)| Step::Arrive { pid, write, sync, block, joins },
+    );
+    let requeue =
+        (0..8_usize, any::<bool>()).prop_map(|(which, at_head)| Step::Requeue { which, at_head });
     let step = prop_oneof![
         10 => arrive,
         1 => (1..4_u32, 0..24_u64).prop_map(|(pid, block)| Step::AtHead { pid, block }),
@@ -184,7 +208,11 @@ impl Rig {
             let before = self.elevator.queue().requests[into];
             let Some(survivor) = self.elevator.join_behind(self.now_ns, into) else { break };
             let joined = &self.elevator.queue().requests[survivor];
-            prop_assert_eq!(joined.end(), before.end(), "the survivor ends where the other one did");
+            prop_assert_eq!(
+                joined.end(),
+                before.end(),
+                "the survivor ends where the other one did"
+            );
             prop_assert_eq!(joined.joins, before.joins);
             self.absorbed += 1;
             into = survivor;
@@ -195,11 +223,18 @@ impl Rig {
     fn dispatch(&mut self) -> Result<bool, TestCaseError> {
         let first = self.elevator.queue().dispatch_list().next();
         let chosen = self.elevator.next(self.now_ns);
-        prop_assert!(first.is_none() || chosen == first, "the dispatch list goes before any choice");
+        prop_assert!(
+            first.is_none() || chosen == first,
+            "the dispatch list goes before any choice"
+        );
         if let Some(id) = chosen {
             let zone = self.elevator.queue().requests[id].zone;
-            let mut others = self.in_flight.iter().map(|id| self.elevator.queue().requests[*id].zone);
-            prop_assert!(zone.is_none() || !others.any(|other| other == zone), "one write to a zone");
+            let mut others =
+                self.in_flight.iter().map(|id| self.elevator.queue().requests[*id].zone);
+            prop_assert!(
+                zone.is_none() || !others.any(|other| other == zone),
+                "one write to a zone"
+            );
             self.in_flight.push(id);
         }
         Ok(chosen.is_some())

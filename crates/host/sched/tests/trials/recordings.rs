@@ -1,7 +1,7 @@
-//! Dispatch calls of BFQ and SFQ2 in running kernels: each request that they chose must be chosen here.
+//! Dispatch calls of BFQ, SFQ and SFQ2 in running kernels: each request that they chose must be chosen here.
 //!
-//! `data/bfq-decisions` holds what the recorder of `kernel/sfq/tests` saw, `data/sfq2-decisions` what the module
-//! itself did; their READMEs say how they were made. Calls are compared up to the first one that is decided
+//! `data/bfq-decisions` holds what the recorder of `kernel/sfq/tests` saw, `data/sfq2-decisions` and
+//! `data/kind-decisions` what the modules themselves did; their READMEs say how they were made. Calls are compared up to the first one that is decided
 //! otherwise: from there on two histories have parted. Which recordings part, and what decided it, is listed.
 
 use libtest_mimic::{Failed, Trial};
@@ -46,12 +46,55 @@ fn kinds() -> Vec<Trial> {
     let entries = std::fs::read_dir(folder).expect("the folder of the recordings");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
-    let recordings = paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "txt"));
-    let trials = recordings.map(|path| {
+    let recordings =
+        paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "txt"));
+    let mut trials = Vec::new();
+    for path in recordings {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Trial::test(format!("{stem} is decided alike"), move || check_kind(&stem, &path))
-    });
-    trials.collect()
+        let (name, of) = (stem.clone(), path.clone());
+        trials
+            .push(Trial::test(format!("{stem} is decided alike"), move || check_kind(&name, &of)));
+        trials.push(Trial::test(format!("{stem} shows a wrong answer"), move || {
+            check_wrong(&stem, &path)
+        }));
+    }
+    trials
+}
+
+/// What makes a kind of recordings what it is, and what stands there instead in a wrong one. A `\n` is the line's begin.
+const WRONG: &[(&str, &str, &str)] = &[
+    // The request that is gone would be sent, and the one that comes back would still be with the driver.
+    ("joined", "\na ", ""),
+    ("returned", "\nr ", ""),
+    ("flushed", " place=head", " "),
+    ("zones", " zone=", " nowhere="),
+];
+
+/// A recording without its kind's events must be decided otherwise.
+fn check_wrong(stem: &str, path: &Path) -> Result<(), Failed> {
+    let mut words = stem.splitn(3, '-').skip(1);
+    let (kind, scheduler) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let text = std::fs::read_to_string(path)?;
+    for (_, event, instead) in WRONG.iter().filter(|(of, ..)| *of == kind) {
+        let mut wrong = String::new();
+        for line in text.lines() {
+            let begun = format!("\n{line}");
+            // What a kernel does not show (see `kernel_kinds.py`) cannot be wrong.
+            if !begun.contains(event) {
+                wrong += line;
+                wrong.push('\n');
+            } else if !event.starts_with('\n') {
+                wrong += &line.replace(event, instead);
+                wrong.push('\n');
+            }
+        }
+        if wrong != text
+            && follow(&wrong, scheduler).is_ok_and(|followed| followed.parted.is_none())
+        {
+            return Err(format!("nothing differs without `{}`", event.trim()).into());
+        }
+    }
+    Ok(())
 }
 
 fn check_kind(stem: &str, path: &Path) -> Result<(), Failed> {

@@ -57,12 +57,27 @@ fn requests(draw: &mut Stream) -> String {
 
 /// A recording of a queue that is NOOP's.
 fn events(draw: &mut Stream) -> String {
-    let mut text = String::from("time_us,event,id,pid,op,sync,sector,sectors\n");
+    let mut text =
+        String::from("time_us,event,id,pid,op,sync,sector,sectors,absorbed,place,mergeable,zone\n");
     for number in 0..=draw.below(20) {
         let (at, sector) = (number * 1000, draw.below(1 << 20) * 8);
-        let _ = writeln!(text, "{at},insert,r{number},{},R,1,{sector},8", 1 + draw.below(4));
-        let _ = writeln!(text, "{at},dispatch,r{number},,,,,");
-        let _ = writeln!(text, "{},complete,r{number},,,,,", at + 500);
+        let pid = 1 + draw.below(4);
+        if draw.below(4) == 0 {
+            // A neighbour that was there, one that comes, and the two that are joined.
+            let (behind, end) = (sector + 8, sector + 16);
+            let _ = writeln!(text, "{at},insert,s{number},{pid},W,0,{behind},8,,,1,");
+            let _ = writeln!(text, "{at},insert,r{number},{pid},W,0,{sector},8,,,,7");
+            let _ = writeln!(text, "{at},join,s{number},{pid},W,0,{end},8,,,,");
+            let _ = writeln!(text, "{at},absorb,r{number},,,,,,s{number},,,");
+        } else {
+            let _ = writeln!(text, "{at},insert,r{number},{pid},R,1,{sector},8,,,,");
+        }
+        let _ = writeln!(text, "{at},dispatch,r{number},,,,,,,,,");
+        if draw.below(3) == 0 {
+            let _ = writeln!(text, "{at},requeue,r{number},,,,,,,head,,");
+            let _ = writeln!(text, "{at},dispatch,r{number},,,,,,,,,");
+        }
+        let _ = writeln!(text, "{},complete,r{number},,,,,,,,,", at + 500);
     }
     text
 }
