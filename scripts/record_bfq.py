@@ -108,12 +108,12 @@ def events(trace: str, *, has_nanoseconds: bool = True) -> list[str]:
             if cell.get(column, "") not in ("", "be/4")
         ]
         cells = {
-            "absorb": ["a", name, cell["absorbed"]],
+            "absorb": ["a", name, cell.get("absorbed", "")],
             "insert": ["i", *part, *more],
             "join": ["j", *part],
             "merge": ["m", *part],
             "dispatch": ["d", name or "-"],
-            "requeue": ["r", name, cell["place"]],
+            "requeue": ["r", name, cell.get("place", "")],
             "complete": ["c", name],
             "exit": ["x", pid],
         }[cell["event"]]

@@ -70,7 +70,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("series", choices=SERIES)
     names = [kind.name for kind in kernel_kinds.KINDS]
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"by default all: {', '.join(names)}")
+    parser.add_argument(
+        "kinds", nargs="*", metavar="KIND", help=f"by default all: {', '.join(names)}"
+    )
     given = parser.parse_args()
     if unknown := set(given.kinds) - set(names):
         parser.error(f"no kind {', '.join(sorted(unknown))}: there are {', '.join(names)}")

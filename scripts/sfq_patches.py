@@ -38,17 +38,11 @@ _WITHOUT_ZONES = (
     (
         "\t/* Only the asynchronous queue holds writes that wait for a zone. */\n"
         "\tlist_for_each_entry(rq, &sq->fifo[direction], queuelist) {\n"
-        "\t\tif (sfq_may_send(sfqd, rq))\n\t\t\treturn rq;\n\t}\n\treturn NULL;\n",
+        "\t\tif (sfq_may_send(rq))\n\t\t\treturn rq;\n\t}\n\treturn NULL;\n",
         "\treturn list_first_entry_or_null(&sq->fifo[direction],\n"
         "\t\t\t\t\tstruct request, queuelist);\n",
     ),
     ("\tstruct request *rq;\n\n\treturn list_first_entry", "\treturn list_first_entry"),
-    (
-        "static struct request *sfq_first(struct sfq_data *sfqd, struct sfq_queue *sq,\n"
-        "\t\t\t\t int direction)",
-        "static struct request *sfq_first(struct sfq_queue *sq, int direction)",
-    ),
-    ("sfq_first(sfqd, ", "sfq_first("),
     (" && !sfq_needs_zone(rq)", ""),
     (
         "\t/* Writes to zones never leave the order of their queue. */\n"
@@ -60,10 +54,12 @@ _WITHOUT_ZONES = (
     ),
     (
         "static inline bool sfq_needs_zone(struct request *rq)\n{\n\treturn false;\n}\n\n"
-        "static inline bool sfq_may_send(struct sfq_data *sfqd, struct request *rq)\n"
-        "{\n\treturn true;\n}\n\n",
+        "static inline bool sfq_may_send(struct request *rq)\n{\n\treturn true;\n}\n\n"
+        "static inline int sfq_zone_of(struct request *rq)\n{\n\treturn -1;\n}\n\n",
         "",
     ),
+    (",\n\t\t\t sfq_zone_of(rq));\n", ",\n\t\t\t -1);\n"),
+    ("The next request, written down; under zone_lock if the disk has zones.", "The next request, written down."),
 )
 
 

@@ -371,21 +371,6 @@ static int sfq_zone_of(struct request *rq)
 {
 	return sfq_needs_zone(rq) ? (int)blk_rq_zone_no(rq) : -1;
 }
-
-static unsigned long sfq_hold_zones(struct sfq_data *sfqd)
-{
-	unsigned long flags = 0;
-
-	if (blk_queue_is_zoned(sfqd->queue))
-		spin_lock_irqsave(&sfqd->zone_lock, flags);
-	return flags;
-}
-
-static void sfq_release_zones(struct sfq_data *sfqd, unsigned long flags)
-{
-	if (blk_queue_is_zoned(sfqd->queue))
-		spin_unlock_irqrestore(&sfqd->zone_lock, flags);
-}
 #else
 static inline bool sfq_needs_zone(struct request *rq)
 {
@@ -400,15 +385,6 @@ static inline bool sfq_may_send(struct request *rq)
 static inline int sfq_zone_of(struct request *rq)
 {
 	return -1;
-}
-
-static inline unsigned long sfq_hold_zones(struct sfq_data *sfqd)
-{
-	return 0;
-}
-
-static inline void sfq_release_zones(struct sfq_data *sfqd, unsigned long flags)
-{
 }
 #endif
 
@@ -579,7 +555,6 @@ static void sfq_prepare_request(struct request *rq)
 static void sfq_finish_request(struct request *rq)
 {
 	struct sfq_data *sfqd = rq->q->elevator->elevator_data;
-	unsigned long flags;
 
 	/* It may be freed without ever having been inserted. */
 	put_pid(sfq_take_pid(rq));
@@ -587,16 +562,20 @@ static void sfq_finish_request(struct request *rq)
 		return;
 	rq->elv.priv[1] = NULL;
 	atomic64_inc(&sfqd->completed);
-	flags = sfq_hold_zones(sfqd);
+#ifdef SFQ_LOCKS_ZONES
+	if (blk_queue_is_zoned(rq->q)) {
+		unsigned long flags;
+
+		spin_lock_irqsave(&sfqd->zone_lock, flags);
+		trace_sfq_complete(rq, sfq_now(sfqd));
+		blk_req_zone_write_unlock(rq);
+		spin_unlock_irqrestore(&sfqd->zone_lock, flags);
+		if (READ_ONCE(sfqd->async_len))
+			blk_mq_sched_mark_restart_hctx(rq->mq_hctx);
+		return;
+	}
+#endif
 	trace_sfq_complete(rq, sfq_now(sfqd));
-#ifdef SFQ_LOCKS_ZONES
-	blk_req_zone_write_unlock(rq);
-#endif
-	sfq_release_zones(sfqd, flags);
-#ifdef SFQ_LOCKS_ZONES
-	if (blk_queue_is_zoned(rq->q) && READ_ONCE(sfqd->async_len))
-		blk_mq_sched_mark_restart_hctx(rq->mq_hctx);
-#endif
 }
 
 static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
@@ -696,6 +675,25 @@ static void sfq_insert_requests(struct blk_mq_hw_ctx *hctx,
 	}
 }
 
+/* The next request, written down; under zone_lock if the disk has zones. */
+static struct request *sfq_take(struct sfq_data *sfqd, u64 now)
+{
+	struct request *rq = list_first_entry_or_null(&sfqd->dispatch,
+						      struct request, queuelist);
+
+	if (rq)
+		list_del_init(&rq->queuelist);
+	else
+		rq = sfq_choose(sfqd);
+	trace_sfq_dispatch(sfqd->queue, now, rq);
+	if (rq) {
+		rq->elv.priv[1] = SFQ_SENT;
+		rq->rq_flags |= RQF_STARTED;
+		sfqd->counters.dispatched++;
+	}
+	return rq;
+}
+
 /*
  * Called by __blk_mq_do_dispatch_sched() (block/blk-mq-sched.c) until it returns
  * NULL, the driver has no tag left, or nr_requests were taken; for several
@@ -707,29 +705,25 @@ static struct request *sfq_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct sfq_data *sfqd = hctx->queue->elevator->elevator_data;
 	struct request *rq;
-	unsigned long flags;
 	u64 now;
 
 	spin_lock(&sfqd->lock);
 	now = sfq_begin_call(sfqd);
 	sfq_check_expired(sfqd, now);
-	flags = sfq_hold_zones(sfqd);
-	rq = list_first_entry_or_null(&sfqd->dispatch, struct request,
-				      queuelist);
-	if (rq)
-		list_del_init(&rq->queuelist);
-	else
-		rq = sfq_choose(sfqd);
-	trace_sfq_dispatch(sfqd->queue, now, rq);
-	if (rq) {
-		rq->elv.priv[1] = SFQ_SENT;
-		rq->rq_flags |= RQF_STARTED;
-		sfqd->counters.dispatched++;
 #ifdef SFQ_LOCKS_ZONES
-		blk_req_zone_write_lock(rq);
-#endif
+	if (blk_queue_is_zoned(sfqd->queue)) {
+		unsigned long flags;
+
+		spin_lock_irqsave(&sfqd->zone_lock, flags);
+		rq = sfq_take(sfqd, now);
+		if (rq)
+			blk_req_zone_write_lock(rq);
+		spin_unlock_irqrestore(&sfqd->zone_lock, flags);
+		spin_unlock(&sfqd->lock);
+		return rq;
 	}
-	sfq_release_zones(sfqd, flags);
+#endif
+	rq = sfq_take(sfqd, now);
 	spin_unlock(&sfqd->lock);
 	return rq;
 }

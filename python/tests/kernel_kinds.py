@@ -57,7 +57,15 @@ def draw_kind(kind: Kind, scheduler: str, number: int) -> Workload:
 
 
 def _job(
-    stream: random.Random, kind: str, *, at: int, size: int, block: int, depth: int, count: int, pattern: str
+    stream: random.Random,
+    kind: str,
+    *,
+    at: int,
+    size: int,
+    block: int,
+    depth: int,
+    count: int,
+    pattern: str,
 ) -> str:
     parts = [kind, at, size, block, depth, count, pattern, stream.randrange(1 << 30)]
     return ",".join(str(part) for part in parts)
@@ -65,13 +73,17 @@ def _job(
 
 def _deep(stream: random.Random, at: int, pattern: str = "rw") -> str:
     """A process whose requests do not merge, and so many that they queue."""
-    return _job(stream, "direct", at=at, size=8 * MIB, block=4096, depth=48, count=100, pattern=pattern)
+    return _job(
+        stream, "direct", at=at, size=8 * MIB, block=4096, depth=48, count=100, pattern=pattern
+    )
 
 
 def _batches(stream: random.Random, at: int, size: int) -> str:
     pattern = stream.choice(["r", "w", "rw"])
     depth = stream.choice([12, 20, 28])
-    return _job(stream, "batch", at=at, size=size, block=4096, depth=depth, count=8 * depth, pattern=pattern)
+    return _job(
+        stream, "batch", at=at, size=size, block=4096, depth=depth, count=8 * depth, pattern=pattern
+    )
 
 
 def _joined(stream: random.Random) -> str:
@@ -88,7 +100,16 @@ def _returned(stream: random.Random) -> str:
         kind = stream.choice(["direct", "buffered", "batch"])
         pattern = "w" if kind == "buffered" else stream.choice(["r", "w", "rw", "ws"])
         jobs.append(
-            _job(stream, kind, at=2 * place * MIB, size=2 * MIB, block=4096, depth=16, count=64, pattern=pattern)
+            _job(
+                stream,
+                kind,
+                at=2 * place * MIB,
+                size=2 * MIB,
+                block=4096,
+                depth=16,
+                count=64,
+                pattern=pattern,
+            )
         )
     return " ".join(["sfqtest", *jobs])
 
@@ -96,11 +117,29 @@ def _returned(stream: random.Random) -> str:
 def _durable(stream: random.Random) -> str:
     jobs = [_deep(stream, 16 * MIB)]
     jobs += [
-        _job(stream, "durable", at=0, size=2 * MIB, block=4096, depth=8, count=60, pattern=stream.choice(["w", "ws"]))
+        _job(
+            stream,
+            "durable",
+            at=0,
+            size=2 * MIB,
+            block=4096,
+            depth=8,
+            count=60,
+            pattern=stream.choice(["w", "ws"]),
+        )
         for _ in range(stream.randint(1, 3))
     ]
     jobs += [
-        _job(stream, "discard", at=4 * MIB, size=4 * MIB, block=64 * KIB, depth=1, count=40, pattern="w")
+        _job(
+            stream,
+            "discard",
+            at=4 * MIB,
+            size=4 * MIB,
+            block=64 * KIB,
+            depth=1,
+            count=40,
+            pattern="w",
+        )
         for _ in range(stream.randint(1, 3))
     ]
     jobs.append(
@@ -112,14 +151,25 @@ def _durable(stream: random.Random) -> str:
 def _queues(stream: random.Random) -> str:
     jobs = [_deep(stream, 32 * place * MIB) for place in range(1, stream.randint(4, 6))]
     jobs += [_batches(stream, 0, 256 * KIB) for _ in range(4)]
-    jobs.append(_job(stream, "buffered", at=MIB, size=8 * MIB, block=4096, depth=8, count=80, pattern="w"))
+    jobs.append(
+        _job(stream, "buffered", at=MIB, size=8 * MIB, block=4096, depth=8, count=80, pattern="w")
+    )
     return " ".join(["nullb3", *jobs])
 
 
 def _flushed(stream: random.Random) -> str:
     jobs = [_deep(stream, 8 * MIB)]
     jobs += [
-        _job(stream, kind, at=2 * place * MIB, size=2 * MIB, block=4096, depth=4, count=40, pattern="w")
+        _job(
+            stream,
+            kind,
+            at=2 * place * MIB,
+            size=2 * MIB,
+            block=4096,
+            depth=4,
+            count=40,
+            pattern="w",
+        )
         for place, kind in enumerate(["fsync", "durable", stream.choice(["fsync", "direct"])])
     ]
     return " ".join(["nullb2", *jobs])
@@ -131,9 +181,22 @@ def _zones(stream: random.Random) -> str:
     for zone in range(4, 4 + stream.randint(3, 6)):
         block, depth = stream.choice([4096, 16384]), stream.choice([4, 12])
         jobs.append(
-            _job(stream, "direct", at=4 * zone * MIB, size=4 * MIB, block=block, depth=depth, count=80, pattern="ws")
+            _job(
+                stream,
+                "direct",
+                at=4 * zone * MIB,
+                size=4 * MIB,
+                block=block,
+                depth=depth,
+                count=80,
+                pattern="ws",
+            )
         )
-    jobs.append(_job(stream, "buffered", at=8 * MIB, size=4 * MIB, block=4096, depth=8, count=64, pattern="w"))
+    jobs.append(
+        _job(
+            stream, "buffered", at=8 * MIB, size=4 * MIB, block=4096, depth=8, count=64, pattern="w"
+        )
+    )
     return " ".join(["nullb4", *jobs])
 
 

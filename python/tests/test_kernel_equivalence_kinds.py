@@ -56,7 +56,9 @@ def test_kernel_and_simulator_choose_alike_where(
             assert recording.dispatches == recording.completes + recording.requeues
             assert recording.most_queued > LEAST_QUEUED, workload
             tunables: dict[str, object] = dict(workload.tunables)
-            assert compare(workload.name, recording, scheduler, tunables).differences == [], workload
+            assert compare(workload.name, recording, scheduler, tunables).differences == [], (
+                workload
+            )
         shown = {name: [getattr(recording, name) for recording in recordings] for name in COUNTED}
         # Each has what its kind is for, and none has what a kernel is said not to show.
         for name in kind.needed(series):
@@ -66,9 +68,15 @@ def test_kernel_and_simulator_choose_alike_where(
         queues = {len(recording.hardware_queues) for recording in recordings}
         assert queues == {HARDWARE_QUEUES if kind.processors > 1 else 1}
         with capsys.disabled():
-            calls = sum(recording.dispatches + recording.empty_dispatches for recording in recordings)
-            counts = ", ".join(f"{sum(numbers)} {name}" for name, numbers in shown.items() if any(numbers))
-            print(f"\nLinux {series} {scheduler} {kind.name}: {len(own)} workloads, {calls} calls alike, {counts}")
+            calls = sum(
+                recording.dispatches + recording.empty_dispatches for recording in recordings
+            )
+            counts = ", ".join(
+                f"{sum(numbers)} {name}" for name, numbers in shown.items() if any(numbers)
+            )
+            print(
+                f"\nLinux {series} {scheduler} {kind.name}: {len(own)} workloads, {calls} calls alike, {counts}"
+            )
 
 
 COUNTED = ("merges", "joins", "absorbs", "requeues", "discards", "unmergeable", "at_head", "zoned")
@@ -148,4 +156,3 @@ def test_a_wrong_answer_is_noticed(line: str, other: str, engine_is_built: None)
     assert JOINED.count(line) == 1
     recording = read_trace(JOINED.replace(line, other))
     assert compare("joined", recording, "sfq", {}).differences
-

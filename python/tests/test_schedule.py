@@ -194,7 +194,11 @@ def test_joined_and_returned_requests_are_followed(
     [
         ("1,absorb,b,,,,,,q,,,", "sfq", "line 8: absorbed `q` names no request"),
         ("1,absorb,b,,,,,,b,,,", "sfq", "absorbed `b` is the request that stays"),
-        ("1,absorb,z,,,,,,a,,,", "sfq", "request z was not the one that took this part here: b was"),
+        (
+            "1,absorb,z,,,,,,a,,,",
+            "sfq",
+            "request z was not the one that took this part here: b was",
+        ),
         ("1,absorb,a,,,,,,b,,,", "sfq", "request a would not have absorbed b here"),
         ("1,absorbs,b,,,,,,a,,,", "sfq", "did you mean `absorb`"),
         ("1,join,a,1,R,1,800,8,,,,", "sfq", "request a would not have taken this request here"),

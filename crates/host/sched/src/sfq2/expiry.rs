@@ -60,7 +60,15 @@ impl Expiry {
         // Only requests of one direction are joined, so both stand in the same list.
         let list = &mut self.lists[queue.requests[absorbed].bio.direction as usize];
         list.remove(&mut self.links, survivor);
-        list.insert_before(&mut self.links, absorbed, survivor);
+        // Behind all that expire at the same time, as a plug brings them: `rb_add_cached` of the module puts it there.
+        let mut place = self.links.next(absorbed);
+        while let Some(other) = place.filter(|other| queue.requests[*other].deadline <= earlier) {
+            place = self.links.next(other);
+        }
+        match place {
+            Some(later) => list.insert_before(&mut self.links, later, survivor),
+            None => list.push_back(&mut self.links, survivor),
+        }
         true
     }
 

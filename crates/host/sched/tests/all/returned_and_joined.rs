@@ -64,6 +64,16 @@ fn a_survivor_of_sfq2_inherits_the_earlier_place_and_expiry() {
     assert_eq!(order, [Some(other), Some(between), Some(first)]);
 }
 
+/// With every second request sent for its expiry: of those that expire together the survivor is the last.
+#[test]
+fn a_survivor_of_sfq2_expires_behind_those_of_the_same_time() {
+    let mut sfq2 = elevator("sfq2", &[("expired_interval", 1), ("read_expire", 0)]);
+    let [other, _, between, first] = join_three(&mut sfq2, [0, 5 * US]);
+    // The visit goes by the places in the queue, and the next by expiry.
+    let order: Vec<_> = (0..3).map(|_| sfq2.next(6 * US)).collect();
+    assert_eq!(order, [Some(other), Some(between), Some(first)]);
+}
+
 #[test]
 fn what_comes_back_goes_before_the_visit_under_way() {
     for scheduler in ["sfq", "sfq2", "mq-deadline-6.1", "mq-deadline-6.12"] {
