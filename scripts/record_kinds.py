@@ -2,9 +2,9 @@
 
 Usage: python scripts/record_kinds.py SERIES [KIND...]
 
-SERIES is 6.1 or 6.12. The first workload of each kind of `python/tests/kernel_kinds.py`, by default of all kinds,
-becomes a file in `crates/host/sched/tests/data/kind-decisions`, which holds its beginning. The trials of `sched`
-replay the files.
+SERIES is 6.1 or 6.12. The first workload of each kind of `python/tests/kernel_kinds.py`, by
+default of all kinds, becomes a file in `crates/host/sched/tests/data/kind-decisions`, which holds
+its beginning. The trials of `sched` replay the files.
 """
 
 import argparse

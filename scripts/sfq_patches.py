@@ -59,7 +59,10 @@ _WITHOUT_ZONES = (
         "",
     ),
     (",\n\t\t\t sfq_zone_of(rq));\n", ",\n\t\t\t -1);\n"),
-    ("The next request, written down; under zone_lock if the disk has zones.", "The next request, written down."),
+    (
+        "The next request, written down; under zone_lock if the disk has zones.",
+        "The next request, written down.",
+    ),
 )
 
 

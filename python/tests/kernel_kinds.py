@@ -13,8 +13,8 @@ MIB = 1024 * KIB
 class Kind:
     """A kind of workload, the machine that it runs in, and what its recordings must contain.
 
-    `counts` are fields of a recording that must not be 0. `absent` are those that one kernel does not show, by
-    its series.
+    `counts` are fields of a recording that must not be 0. `absent` are those that a kernel does
+    not show, by its series.
     """
 
     name: str
@@ -37,12 +37,14 @@ KINDS = (
     # meanwhile joins what is in the plug only when that is flushed.
     Kind("joined", ("joins", "absorbs"), kernel_arguments="preempt=full"),
     Kind("returned", ("requeues",)),
-    # Linux 6.1 gives no scheduler what writes through a cache (block/blk-flush.c, blk_insert_flush).
+    # Linux 6.1 gives no scheduler what writes through a cache (`blk_insert_flush`,
+    # block/blk-flush.c).
     Kind("durable", ("discards", "unmergeable"), (("6.1", "unmergeable"),)),
     # Nor the data of a flush, which 6.12 inserts at the head.
     Kind("flushed", ("at_head", "unmergeable"), (("6.1", "at_head"), ("6.1", "unmergeable"))),
     Kind("queues", ("joins", "merges"), processors=4),
-    # From 6.10 on the block layer holds writes to a zone back above the scheduler (block/blk-zoned.c).
+    # From 6.10 on the block layer holds writes to a zone back above the scheduler
+    # (block/blk-zoned.c).
     Kind("zones", ("zoned",), (("6.12", "zoned"),)),
 )
 

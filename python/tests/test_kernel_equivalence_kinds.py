@@ -1,7 +1,7 @@
-"""The modules and the simulator where requests are joined, returned, discarded, flushed or bound to zones.
+"""The modules and the simulator where requests are joined, returned, discarded or bound to zones.
 
-Each kind of workload makes the kernel do what `test_kernel_equivalence.py` leaves out. A recording must contain it,
-and the simulator must choose the same request at every dispatch call.
+Each kind of workload makes the kernel do what `test_kernel_equivalence.py` leaves out. A recording
+must contain it, and the simulator must choose the same request at every dispatch call.
 """
 
 from dataclasses import replace
@@ -75,7 +75,8 @@ def test_kernel_and_simulator_choose_alike_where(
                 f"{sum(numbers)} {name}" for name, numbers in shown.items() if any(numbers)
             )
             print(
-                f"\nLinux {series} {scheduler} {kind.name}: {len(own)} workloads, {calls} calls alike, {counts}"
+                f"\nLinux {series} {scheduler} {kind.name}: {len(own)} workloads,",
+                f"{calls} calls alike, {counts}",
             )
 
 
@@ -116,18 +117,18 @@ def test_a_broken_module_decides_otherwise(
 
 
 JOINED = """
- load [0] 1: sfq_insert: 252,0 now=1000 id=3 pid=9 op=R sync=1 sector=200 sectors=8 mergeable=1 at_head=0 zone=-1
- load [0] 1: sfq_insert: 252,0 now=1000 id=4 pid=9 op=R sync=1 sector=8 sectors=8 mergeable=1 at_head=0 zone=-1
- load [0] 1: sfq_insert: 252,0 now=1000 id=5 pid=9 op=R sync=1 sector=100 sectors=8 mergeable=1 at_head=0 zone=-1
- load [0] 1: sfq_insert: 252,0 now=1000 id=6 pid=9 op=R sync=1 sector=0 sectors=8 mergeable=1 at_head=0 zone=-1
- load [0] 1: sfq_join: 252,0 now=1000 id=4 pid=9 op=R sync=1 sector=16 sectors=8
- load [0] 1: sfq_absorb: 252,0 now=1000 id=6 absorbed=4
- load [0] 1: sfq_dispatch: 252,0 now=1500 id=3
- load [0] 1: sfq_requeue: 252,0 now=1600 id=3 at_head=1
- load [0] 1: sfq_dispatch: 252,0 now=1700 id=3
- load [0] 1: sfq_dispatch: 252,0 now=1800 id=5
- load [0] 1: sfq_dispatch: 252,0 now=1900 id=6
- load [0] 1: sfq_dispatch: 252,0 now=2000 id=-1
+ l [0] 1: sfq_insert: 252,0 now=1000 id=3 pid=9 op=R sync=1 sector=200 sectors=8
+ l [0] 1: sfq_insert: 252,0 now=1000 id=4 pid=9 op=R sync=1 sector=8 sectors=8
+ l [0] 1: sfq_insert: 252,0 now=1000 id=5 pid=9 op=R sync=1 sector=100 sectors=8
+ l [0] 1: sfq_insert: 252,0 now=1000 id=6 pid=9 op=R sync=1 sector=0 sectors=8
+ l [0] 1: sfq_join: 252,0 now=1000 id=4 pid=9 op=R sync=1 sector=16 sectors=8
+ l [0] 1: sfq_absorb: 252,0 now=1000 id=6 absorbed=4
+ l [0] 1: sfq_dispatch: 252,0 now=1500 id=3
+ l [0] 1: sfq_requeue: 252,0 now=1600 id=3 at_head=1
+ l [0] 1: sfq_dispatch: 252,0 now=1700 id=3
+ l [0] 1: sfq_dispatch: 252,0 now=1800 id=5
+ l [0] 1: sfq_dispatch: 252,0 now=1900 id=6
+ l [0] 1: sfq_dispatch: 252,0 now=2000 id=-1
 """
 
 
