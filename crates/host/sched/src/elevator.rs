@@ -598,7 +598,7 @@ mod tests {
 
     #[test]
     fn every_request_that_is_nowhere_or_twice_is_seen() {
-        let broken: [(&str, Break); 10] = [
+        let broken: [(&str, Break); 12] = [
             ("a queue of the device asks", |elevator| {
                 elevator.next_for(1, 0);
             }),
@@ -631,6 +631,12 @@ mod tests {
             }),
             ("bios are merged with requests of the scheduler", |elevator| {
                 elevator.queue.hash(RequestId(0));
+            }),
+            ("the scheduler takes back what the driver gives back", |elevator| {
+                elevator.requeue(0, RequestId(0), true);
+            }),
+            ("the driver gives back what it has", |elevator| {
+                elevator.queue.give_back(RequestId(1), true);
             }),
             ("a request ends once", |elevator| {
                 elevator.complete(0, RequestId(0));

@@ -418,6 +418,24 @@ mod tests {
     type Break = fn(&mut Queues, &mut Queue);
 
     #[test]
+    fn every_broken_lock_of_a_zone_is_seen() {
+        let queues = || {
+            let settings = defaults(&ENTRY);
+            Sfq::new(&settings, Visits::new(&settings)).queues
+        };
+        panics_with("a zone has one write at a time", || {
+            let mut queues = queues();
+            queues.lock_zone(Some(3));
+            queues.lock_zone(Some(3));
+        });
+        panics_with("the zone of a write with the driver is locked", || {
+            let mut queues = queues();
+            queues.lock_zone(Some(3));
+            queues.unlock_zone(Some(4));
+        });
+    }
+
+    #[test]
     fn every_broken_count_is_seen() {
         let broken: [(&str, Break); 8] = [
             ("the deadline queue is in the order of expiry", |queues, queue| {
