@@ -6,5 +6,7 @@ mod merging;
 mod mix;
 mod promotion;
 mod sfq2_bounds;
+mod sfq2_formula;
+mod sfq2_kernel_mixes;
 mod sfq2_rows;
 mod state;
