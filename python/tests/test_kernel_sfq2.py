@@ -96,7 +96,7 @@ def test_waits_are_those_of_the_trace() -> None:
         "write,1,1,1,16384,direct,1,lasting,0",
     ]
     found = [(one.requests, one.longest_ns, one.service_ns) for one in waits(mix, TRACE)]
-    assert found == [(1, 2_500_000, 2_500_000), (1, 4_500_000, 2_500_000)]
+    assert found == [(1, 2_500_000, 2_250_500), (1, 4_500_000, 2_250_500)]
     # Of 9 ms, and of 3 ms and a quiet time of 10 ms.
     assert [one.percent for one in waits(mix, TRACE)] == [27, 34]
 
