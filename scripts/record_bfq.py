@@ -11,7 +11,7 @@ import argparse
 import random
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -55,15 +55,17 @@ def is_rotational(number: int) -> bool:
     return number % 4 >= 2
 
 
-def record(series: str, numbers: range, folder: Path) -> None:
-    """Run the workloads and write a file for each."""
+def run_workloads(
+    series: str, numbers: Iterable[int], folder: Path
+) -> dict[int, tuple[dict[str, str], str]]:
+    """Run workloads in one machine, and return the tunables and the trace of each."""
     kernel = kernel_or_skip(series)
     files = {"/load": program_or_skip("load", folder / "load")}
     drawn = {}
     for number in numbers:
         stream = random.Random(f"bfq {number}")
         tunables = draw_tunables(stream, number)
-        jobs = equivalence._draw_jobs(stream, number)
+        jobs = equivalence.draw_jobs(stream, number)
         drawn[number] = tunables
         texts = {
             "jobs": f"{jobs}\n",
@@ -79,8 +81,15 @@ def record(series: str, numbers: range, folder: Path) -> None:
     out = folder / "out"
     out.mkdir()
     run_script(kernel, script, modules_or_skip(kernel), out, files=files, programs=())
-    for number, tunables in drawn.items():
-        trace = (out / f"bfq-{number:02d}.trace").read_text(encoding="utf-8")
+    return {
+        number: (tunables, (out / f"bfq-{number:02d}.trace").read_text(encoding="utf-8"))
+        for number, tunables in drawn.items()
+    }
+
+
+def record(series: str, numbers: range, folder: Path) -> None:
+    """Run the workloads and write a file for each."""
+    for number, (tunables, trace) in run_workloads(series, numbers, folder).items():
         head = {"rotational": str(int(is_rotational(number))), **tunables}
         lines = [" ".join(f"{name}={value}" for name, value in head.items()), *events(trace)]
         path = OUT / f"{series}-{number:02d}.txt"

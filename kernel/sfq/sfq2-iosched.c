@@ -17,7 +17,8 @@
  * - While processes wait, asynchronous requests are sent at their turn only, and
  *   are few in flight. None are sent while the device cleans, for at most
  *   cleaning_hold.
- * - A process that holds its share of the tags gets no more.
+ * - A process that holds its share of the tags gets no more, unless nothing is
+ *   queued and more than a share is free.
  *
  * The lock is taken in interrupts too, at the end of each request: what is
  * chosen depends on what is in flight.
@@ -133,8 +134,9 @@ struct sfq2_data {
 	unsigned int async_in_flight;
 	u64 quiet_ns;
 	struct sfq2_cleaning cleaning;
-	/* Processes that hold a request; asynchronous requests that are held. */
+	/* Processes that hold a request; requests of processes, and others. */
 	unsigned int holders;
+	unsigned int sync_held;
 	unsigned int async_held;
 	/* The last call for work found nothing that may be sent. */
 	bool is_held;
@@ -314,6 +316,7 @@ static void sfq2_release(struct sfq2_data *sd, struct sfq2_queue *sq)
 		sd->async_held--;
 		return;
 	}
+	sd->sync_held--;
 	if (!--sq->held) {
 		sd->holders--;
 		sfq2_queue_put(sd, sq);
@@ -341,6 +344,7 @@ static void sfq2_link(struct sfq2_data *sd, struct request *rq,
 		return;
 	}
 	sc->sync_len++;
+	sd->sync_held++;
 	if (!sq->held++)
 		sd->holders++;
 	sq->level = sfq2_level_of(req_get_ioprio(rq));
@@ -631,6 +635,21 @@ static struct request *sfq2_choose(struct sfq2_data *sd, u64 now)
  */
 
 /*
+ * Whether a process that holds so many has its share. A device that takes every
+ * request at once leaves nothing queued: there a process may exceed its share,
+ * as long as a share stays free for whoever comes next.
+ */
+static bool sfq2_has_share(struct sfq2_data *sd, unsigned int held,
+			   unsigned int tags)
+{
+	unsigned int share = max(tags / (sd->holders + 1), 1U);
+
+	if (held < share)
+		return false;
+	return sd->len || sd->sync_held + sd->async_held + share >= tags;
+}
+
+/*
  * Called by __blk_mq_alloc_requests() (block/blk-mq.c) in the task that issues.
  * A depth of 1 leaves the task one tag of all, or of each word of the map up to
  * 6.1: it waits until one of its own requests is complete. Requests in a plug
@@ -649,7 +668,7 @@ static void sfq2_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
 		struct sfq2_queue *sq =
 			sfq2_queue_find(sd, class, current->tgid);
 
-		limited = sq && sq->held >= max(tags / (sd->holders + 1), 1U);
+		limited = sq && sfq2_has_share(sd, sq->held, tags);
 	} else {
 		unsigned int share = sd->holders ? tags / 4 : tags - tags / 4;
 
@@ -950,7 +969,7 @@ static void sfq2_exit_sched(struct elevator_queue *e)
 
 	WARN_ON_ONCE(!list_empty(&sd->dispatch));
 	WARN_ON_ONCE(sd->len || sd->waited_for || sd->async_in_flight);
-	WARN_ON_ONCE(sd->holders || sd->async_held);
+	WARN_ON_ONCE(sd->holders || sd->sync_held || sd->async_held);
 	sfq2_enable_wbt(sd->queue, e);
 
 	spin_lock_irqsave(&sd->lock, flags);
@@ -1117,8 +1136,8 @@ static int sfq2_state_show(void *data, struct seq_file *m)
 	seq_printf(m, "visited %d\n", sd->visited ? sd->visited->tgid : 0);
 	seq_printf(m, "waited_for %u\nasync_in_flight %u\n", sd->waited_for,
 		   sd->async_in_flight);
-	seq_printf(m, "holders %u\nasync_held %u\n", sd->holders,
-		   sd->async_held);
+	seq_printf(m, "holders %u\nsync_held %u\nasync_held %u\n", sd->holders,
+		   sd->sync_held, sd->async_held);
 	seq_printf(m, "now_ns %llu\nquiet_ns %llu\n", sfq2_now(sd),
 		   sd->quiet_ns);
 	seq_printf(m, "write_median_ns %llu\nhold_end_ns %llu\n",

@@ -1,8 +1,13 @@
 """Recordings of bfq: how they are made of a trace, and that their script still draws them."""
 
 import random
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
 from record_bfq import OUT, WORKLOADS, draw_tunables, events, is_rotational
 
 # The call was entered at 20 ns, before the completion at 25 ns, and is written down after it.

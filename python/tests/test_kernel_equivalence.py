@@ -56,7 +56,7 @@ def draw_workload(scheduler: str, number: int) -> Workload:
     """Draw the processes of a workload, and tunables of the scheduler."""
     stream = random.Random(f"{scheduler} {number}")
     tunables = TUNABLES[scheduler](stream, number)
-    return Workload(f"{scheduler}-{number:02d}", scheduler, _draw_jobs(stream, number), tunables)
+    return Workload(f"{scheduler}-{number:02d}", scheduler, draw_jobs(stream, number), tunables)
 
 
 def _kyber_tunables(_stream: random.Random, _number: int) -> dict[str, str]:
@@ -123,7 +123,8 @@ TUNABLES = {
 }
 
 
-def _draw_jobs(stream: random.Random, number: int) -> str:
+def draw_jobs(stream: random.Random, number: int) -> str:
+    """Draw the disk and the jobs of a workload, as words of a line for record.sh."""
     kinds = ["deep", "deep"]
     kinds += [stream.choice(["deep", "buffered", "single"]) for _ in range(stream.randint(0, 5))]
     if number % 2 == 0:

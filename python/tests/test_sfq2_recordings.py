@@ -1,6 +1,12 @@
 """Recordings of sfq2: the script that made them still draws the same workloads."""
 
+import sys
+from pathlib import Path
+
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
 from record_bfq import WORKLOADS
 from record_sfq2 import OUT, equivalence, events
 

@@ -4,13 +4,14 @@
  * MILLISECONDS JOB... starts them all at once, lets them go on for that long and
  * prints what they did. The processes of the first job are watched. A job is
  *
- *	DIRECTION,PROCESSES,THREADS,DEPTH,BLOCK,MODE,CLASS,LIFE
+ *	DIRECTION,PROCESSES,THREADS,DEPTH,BLOCK,MODE,CLASS,LIFE[,LEVEL]
  *
  * with DIRECTION read or write, THREADS of each process, DEPTH requests of each
  * thread at a time, MODE direct, sync or buffered, CLASS as in ioprio_set(2)
  * (0 for none), LIFE lasting or short: a short-lived process makes one request
- * and ends, and the next one takes its place. All requests go to random places;
- * each process has a part of the disk of its own, all parts together are BYTES.
+ * and ends, and the next one takes its place. LEVEL of the class is 4 if left
+ * out. All requests go to random places; each process has a part of the disk of
+ * its own, all parts together are BYTES.
  *
  * The first lines are "busy BEGIN END IDLE" and "disk_requests N": clock readings
  * at the begin and after MILLISECONDS, the time between them during which the
@@ -52,7 +53,7 @@ struct record {
 };
 
 struct process {
-	int is_write, flags, class, is_short, is_watched;
+	int is_write, flags, class, level, is_short, is_watched;
 	unsigned int threads, depth;
 	unsigned long offset, size, block;
 	uint64_t seed;
@@ -244,7 +245,7 @@ static void run(const struct process *process, int ready, int go)
 	char byte = 0;
 
 	if (process->class &&
-	    syscall(SYS_ioprio_set, 1, 0, process->class << IOPRIO_CLASS_SHIFT | IOPRIO_LEVEL))
+	    syscall(SYS_ioprio_set, 1, 0, process->class << IOPRIO_CLASS_SHIFT | process->level))
 		err(1, "ioprio_set");
 	/* The scheduler has known who is watched for longer than any of the others. */
 	if (process->is_watched)
@@ -276,13 +277,13 @@ static void *shared_memory(size_t bytes)
 
 static void add_job(const char *text, uint64_t seed)
 {
-	struct process process = {};
+	struct process process = { .level = IOPRIO_LEVEL };
 	char direction[8], mode[16], life[16];
 	unsigned int members, is_watched = count == 0;
 
-	if (sscanf(text, "%7[^,],%u,%u,%u,%lu,%15[^,],%d,%15s", direction, &members,
+	if (sscanf(text, "%7[^,],%u,%u,%u,%lu,%15[^,],%d,%15[^,],%d", direction, &members,
 		   &process.threads, &process.depth, &process.block, mode, &process.class,
-		   life) != 8 || process.depth > DEPTH_MAX)
+		   life, &process.level) < 8 || process.depth > DEPTH_MAX)
 		errx(1, "no job: %s", text);
 	process.is_write = !strcmp(direction, "write");
 	process.is_short = !strcmp(life, "short");

@@ -34,7 +34,8 @@
 //! 8. *Cleaning.* See [`cleaning`]: while the device cleans and processes wait, no asynchronous request is sent, for at
 //!    most `cleaning_hold`.
 //! 9. *Tags.* A process that holds its share, `nr_requests` / (holders + 1), gets no more until one of its requests is
-//!    complete. Asynchronous requests get a quarter while a process holds any, else three quarters.
+//!    complete. While nothing is queued it may exceed its share, as long as more than a share is free. Asynchronous
+//!    requests get a quarter while a process holds any, else three quarters.
 //! 10. *Merging.* A bio that a process waits for never joins an asynchronous request. Of two requests that are joined,
 //!     the survivor inherits the earlier expiry and, in one queue, the earlier place.
 //!

@@ -356,7 +356,7 @@ impl Queues {
         }
         let place = self.by_key.get(&(rank(bio.class), bio.pid));
         let held = place.map_or(0, |place| self.processes[*place as usize].held);
-        self.tags.limit_of_process(held, tags)
+        self.tags.limit_of_process(held, tags, self.len == 0)
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

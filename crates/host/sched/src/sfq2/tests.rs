@@ -274,6 +274,25 @@ fn a_process_that_holds_its_share_of_tags_waits() {
     assert_eq!(limit(&rig, &mine), Some(128));
 }
 
+#[test]
+fn a_process_may_exceed_its_share_while_the_device_takes_all() {
+    let mut rig = Rig::new(&[]);
+    let mine = rig.bio(1, Class::BestEffort, true);
+    let limit = |rig: &Rig| rig.elevator.scheduler().depth_limit(&mine, rig.elevator.queue());
+    let send_all = |rig: &mut Rig| while rig.elevator.next(rig.now_ns).is_some() {};
+    rig.reads(2, 1);
+    rig.reads(1, 42);
+    assert_eq!(limit(&rig), Some(1), "it has a third, and the device does not take all");
+    send_all(&mut rig);
+    assert_eq!(limit(&rig), Some(128));
+    rig.reads(1, 42);
+    send_all(&mut rig);
+    assert_eq!(limit(&rig), Some(128), "43 are free");
+    rig.reads(1, 1);
+    send_all(&mut rig);
+    assert_eq!(limit(&rig), Some(1), "a third is left for the next");
+}
+
 /// What breaks a count.
 type Break = fn(&mut Sfq2, &mut Queue);
 

@@ -7,5 +7,7 @@ mod mix;
 mod promotion;
 mod returned_and_joined;
 mod sfq2_bounds;
+mod sfq2_formula;
+mod sfq2_kernel_mixes;
 mod sfq2_rows;
 mod state;

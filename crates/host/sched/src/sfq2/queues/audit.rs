@@ -33,6 +33,8 @@ impl Queues {
         assert_eq!(placed, self.len, "every request is in a queue");
         let holders = self.processes.iter().filter(|process| process.held > 0).count();
         assert_eq!(holders, self.tags.holders() as usize, "processes that hold requests");
+        let held: u32 = self.processes.iter().map(|process| process.held).sum();
+        assert_eq!(held, self.tags.synchronous(), "requests that processes hold");
     }
 }
 
@@ -42,7 +44,7 @@ type Break = fn(&mut Queues);
 
 /// What breaks an account, and what [`Queues::audit`] says of it.
 #[cfg(test)]
-pub(in crate::sfq2) const BREAKS: [(&str, Break); 7] = [
+pub(in crate::sfq2) const BREAKS: [(&str, Break); 8] = [
     ("all expire", |queues| queues.len += 1),
     ("a request is at home", |queues| queues.homes[0] += 1),
     ("who waits stands in a ring", |queues| queues.processes[0].is_in_ring = false),
@@ -50,4 +52,5 @@ pub(in crate::sfq2) const BREAKS: [(&str, Break); 7] = [
     ("requests of the processes of a class", |queues| queues.rings[1].sync_len += 1),
     ("each stands in one list", |queues| queues.rings[1].old.push_back(0)),
     ("processes that hold requests", |queues| queues.tags.hold(&mut 0)),
+    ("requests that processes hold", |queues| queues.tags.hold(&mut 1)),
 ];
