@@ -17,6 +17,9 @@ from nandlab.vm.programs import MACHINE_PROGRAMS
 
 PROGRAMS = (*MACHINE_PROGRAMS, *BUILD_PROGRAMS, "bc", "bison", "fio", "flex", "perl")
 
+MODULE_ARGUMENTS = ("CC=gcc-12",)
+"""For a module of these kernels: another name of the same compiler is warned of."""
+
 
 @cache
 def debug_kernel_or_skip(series: str, kind: str) -> Kernel:

@@ -84,10 +84,12 @@ def modules_or_skip(kernel: Kernel) -> dict[str, Path]:
     return modules
 
 
-def build_or_skip(kernel: Kernel, out: Path, source: Path = SOURCE) -> dict[str, Path]:
+def build_or_skip(
+    kernel: Kernel, out: Path, source: Path = SOURCE, arguments: tuple[str, ...] = ()
+) -> dict[str, Path]:
     """Build the scheduler and the disk of its tests, or leave the test out."""
     try:
-        return build_modules(kernel, source, out, ("SFQ_TESTS=m",))
+        return build_modules(kernel, source, out, ("SFQ_TESTS=m", *arguments))
     except VmUnavailable as reason:
         pytest.skip(str(reason))
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from debug_kernels import complaints, debug_kernel_or_skip
+from debug_kernels import MODULE_ARGUMENTS, complaints, debug_kernel_or_skip
 from kernel_lab import SOURCE, build_or_skip, patched_source, run_script
 from long_tests import only_long
 
@@ -41,7 +41,7 @@ def test_a_soak_is_silent(
     series: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = debug_kernel_or_skip(series, kind)
-    modules = build_or_skip(kernel, tmp_path / "build")
+    modules = build_or_skip(kernel, tmp_path / "build", arguments=MODULE_ARGUMENTS)
     deadline_s = 1800.0 + SOAK_REQUESTS / 10
     script = soak(SOAK_REQUESTS, processors=2)
     result = run_script(
@@ -61,7 +61,7 @@ def test_a_soak_is_silent(
 @pytest.mark.parametrize(("series", "kind"), KERNELS, ids=["-".join(row) for row in KERNELS])
 def test_the_stress_is_silent(series: str, kind: str, tmp_path: Path) -> None:
     kernel = debug_kernel_or_skip(series, kind)
-    modules = build_or_skip(kernel, tmp_path / "build")
+    modules = build_or_skip(kernel, tmp_path / "build", arguments=MODULE_ARGUMENTS)
     script = (SOURCE / "tests" / "stress.sh").read_text(encoding="utf-8")
     # A kernel that looks for faults is some ten times slower, and jobs of fio have deadlines.
     slow = script.replace(". /tests/common.sh", ". /tests/common.sh\npatience=10")
@@ -76,7 +76,7 @@ def test_the_stress_is_silent(series: str, kind: str, tmp_path: Path) -> None:
 def test_a_planted_fault_is_seen(kind: str, patch: str, report: str, tmp_path: Path) -> None:
     kernel = debug_kernel_or_skip("6.12", kind)
     source = patched_source(f"{patch}.patch", tmp_path / "source")
-    modules = build_or_skip(kernel, tmp_path / "build", source)
+    modules = build_or_skip(kernel, tmp_path / "build", source, MODULE_ARGUMENTS)
     script = soak(SOAK_REQUESTS, processors=2)
     with pytest.raises(VmRunError) as caught:
         run_script(kernel, script, modules, tmp_path / "out", processors=2, deadline_s=900.0)

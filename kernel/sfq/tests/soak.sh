@@ -9,12 +9,11 @@ fail_queues_of() {
 	slab=/sys/kernel/slab/${1}_queue
 	[ -e "$slab/failslab" ] || return 0
 	echo 1 > "$slab/failslab"
-	cd /sys/kernel/debug/failslab
-	echo 1 > cache-filter
-	echo 30 > probability
-	echo -1 > times
-	echo 0 > verbose
-	cd /root
+	faults=/sys/kernel/debug/failslab
+	echo 1 > $faults/cache-filter
+	echo 30 > $faults/probability
+	echo -1 > "$faults/times"
+	echo 0 > $faults/verbose
 	has_failslab=yes
 }
 
