@@ -1,4 +1,4 @@
-"""Small kernels that look for faults while they run, built once from Debian's sources and cached."""
+"""Small kernels that look for faults while they run: built once from Debian's sources."""
 
 import fcntl
 import json

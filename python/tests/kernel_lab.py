@@ -136,6 +136,7 @@ def run_script(
     processors: int = 1,
     deadline_s: float = 1800.0,
     counts_instructions: bool = True,
+    memory_mib: int = 1024,
 ) -> MachineResult:
     """Run a script with the module's files at hand; what it wants of them is in tests/common.sh.
 
@@ -160,6 +161,7 @@ def run_script(
         contents,
         kernel_arguments="slab_nomerge no_timer_check",
         processors=processors,
+        memory_mib=memory_mib,
         icount_shift=ICOUNT_SHIFT if counts_instructions and processors == 1 else None,
     )
     return run_machine(machine, out)

@@ -30,31 +30,38 @@ counts_balance() {
 # Somebody who looks at everything and turns each knob to what it is, as long as the load lasts.
 meddle() {
 	while [ -e /run/meddle ]; do
-		cat "$sched"/* > /dev/null 2>&1
+		cat "$sched"/* > /dev/null 2>&1 || true
 		for knob in "$queue"/iosched/*; do
-			value=$(cat "$knob" 2> /dev/null) && echo "$value" > "$knob" 2> /dev/null
+			value=$(cat "$knob" 2> /dev/null) || continue
+			echo "$value" > "$knob" 2> /dev/null || true
 		done
-		sleep 0.05
+		sleep 0.5
 	done
 }
 
-# load DISK SIZE: a mix of about 3,000 requests, and short-lived processes that are killed in the midst of theirs.
+# load DISK MEBIBYTES: a mix of about 25,000 requests, and readers that are killed in the midst of theirs. Starting a process
+# costs this slow machine more than a hundred requests, so few are started.
 load() {
-	run_fio 900 --filename="/dev/$1" --size="$2" --randrepeat=0 \
+	# Buffered and direct I/O of the same sectors would be a fault of the load.
+	half=$(($2 / 2))m
+	run_fio 3600 --filename="/dev/$1" --size=$half --randrepeat=0 --norandommap=1 --io_size=1g \
 		--name=deep --ioengine=libaio --direct=1 --iodepth=32 --rw=randrw --bsrange=512-32k --bs_unaligned=0 \
-		--blockalign=512 --numjobs=3 --number_ios=500 \
-		--name=neighbours --ioengine=libaio --direct=1 --iodepth=16 --iodepth_batch=8 --rw=rw --bs=4k --number_ios=500 \
-		--name=single --ioengine=psync --direct=1 --rw=randrw --bs=4k --number_ios=150 --numjobs=2 \
-		--name=buffered --ioengine=psync --rw=randwrite --bs=4k --number_ios=500 --end_fsync=1 \
-		--name=fsync --ioengine=psync --rw=randwrite --bs=4k --fsync=4 --number_ios=60 \
-		--name=threads --thread=1 --ioengine=psync --direct=1 --rw=randread --bs=4k --numjobs=8 --number_ios=40 &
+		--blockalign=512 --numjobs=3 --number_ios=5000 \
+		--name=neighbours --ioengine=libaio --direct=1 --iodepth=16 --iodepth_batch=8 --rw=rw --bs=4k \
+		--number_ios=5000 \
+		--name=single --ioengine=psync --direct=1 --rw=randrw --bs=4k --number_ios=1500 \
+		--name=buffered --offset=$half --ioengine=psync --rw=randwrite --bs=4k --number_ios=5000 --end_fsync=1 \
+		--name=fsync --offset=$half --ioengine=psync --rw=randwrite --bs=4k --fsync=4 --number_ios=500 \
+		--name=threads --thread=1 --ioengine=psync --direct=1 --rw=randread --bs=4k --numjobs=8 --number_ios=250 &
 	busy=$!
 	while kill -0 $busy 2> /dev/null; do
-		dd if="/dev/$1" of=/dev/null bs=4k count=64 iflag=direct 2> /dev/null &
+		dd if="/dev/$1" of=/dev/null bs=4k count=4000 iflag=direct 2> /dev/null &
 		killed=$!
-		sleep 0.05
-		kill -KILL $killed 2> /dev/null
-		wait $killed 2> /dev/null
+		sleep 1
+		kill -KILL $killed 2> /dev/null || true
+		wait $killed 2> /dev/null || true
+		# A fault may stop the load, so it is not waited for.
+		kernel_is_content
 	done
 	wait $busy || exit 1
 }
@@ -67,8 +74,8 @@ soak() {
 	while [ $served -lt "$requests" ]; do
 		# Every third round on the disk that gives requests back, with memory short in every second.
 		disk=nullb0
-		size=64m
-		[ $((rounds % 3)) != 2 ] || { disk=sfqtest size=32m; }
+		size=64
+		[ $((rounds % 3)) != 2 ] || { disk=sfqtest size=32; }
 		select_scheduler "$1" $disk 256
 		has_failslab=
 		[ $((rounds % 2)) = 0 ] || fail_queues_of "$1"
