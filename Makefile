@@ -63,7 +63,7 @@ lint: $(VENV)/installed ## Formatting, lints and types
 	$(BIN)/ruff format --check python scripts
 	$(BIN)/ruff check python scripts
 	$(BIN)/mypy
-	$(BIN)/shellcheck -x scripts/*.sh kernel/sfq/*.sh kernel/sfq/tests/dkms.sh kernel/sfq/tests/package.sh
+	$(BIN)/shellcheck -x scripts/*.sh kernel/sfq/*.sh kernel/sfq/tests/debug-kernel.sh kernel/sfq/tests/dkms.sh kernel/sfq/tests/package.sh
 
 format: $(VENV)/installed ## Format all sources
 	cargo fmt --all

@@ -110,6 +110,7 @@ struct sfq_data {
 	 * of them and no others, so that sync_len tells whether there is one.
 	 */
 	struct list_head round;
+	/* Also read without the lock, by sfq_has_work(): hence WRITE_ONCE(). */
 	unsigned int sync_len;
 	unsigned int async_len;
 
@@ -316,10 +317,10 @@ static void sfq_unlink(struct sfq_data *sfqd, struct request *rq)
 		q->last_merge = NULL;
 	rq->elv.priv[1] = NULL;
 	if (sfq_is_async(sfqd, sq)) {
-		sfqd->async_len--;
+		WRITE_ONCE(sfqd->async_len, sfqd->async_len - 1);
 		return;
 	}
-	sfqd->sync_len--;
+	WRITE_ONCE(sfqd->sync_len, sfqd->sync_len - 1);
 	if (sfq_queue_empty(sq))
 		sfq_queue_idle(sfqd, sq);
 }
@@ -623,9 +624,9 @@ static void sfq_insert_request(struct sfq_data *sfqd, struct request *rq,
 
 	rq->elv.priv[1] = sq;
 	if (sfq_is_async(sfqd, sq)) {
-		sfqd->async_len++;
+		WRITE_ONCE(sfqd->async_len, sfqd->async_len + 1);
 	} else {
-		sfqd->sync_len++;
+		WRITE_ONCE(sfqd->sync_len, sfqd->sync_len + 1);
 		if (list_empty(&sq->turn))
 			list_add_tail(&sq->turn, &sfqd->round);
 	}

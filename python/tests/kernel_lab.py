@@ -84,10 +84,12 @@ def modules_or_skip(kernel: Kernel) -> dict[str, Path]:
     return modules
 
 
-def build_or_skip(kernel: Kernel, out: Path, source: Path = SOURCE) -> dict[str, Path]:
+def build_or_skip(
+    kernel: Kernel, out: Path, source: Path = SOURCE, arguments: tuple[str, ...] = ()
+) -> dict[str, Path]:
     """Build the scheduler and the disk of its tests, or leave the test out."""
     try:
-        return build_modules(kernel, source, out, ("SFQ_TESTS=m",))
+        return build_modules(kernel, source, out, ("SFQ_TESTS=m", *arguments))
     except VmUnavailable as reason:
         pytest.skip(str(reason))
 
@@ -136,6 +138,7 @@ def run_script(
     counts_instructions: bool = True,
     kernel_arguments: str = "",
     more_modules: tuple[str, ...] = (),
+    memory_mib: int = 1024,
 ) -> MachineResult:
     """Run a script with the module's files at hand; what it wants of them is in tests/common.sh.
 
@@ -160,6 +163,7 @@ def run_script(
         contents,
         kernel_arguments=f"slab_nomerge no_timer_check {kernel_arguments}".strip(),
         processors=processors,
+        memory_mib=memory_mib,
         icount_shift=ICOUNT_SHIFT if counts_instructions and processors == 1 else None,
     )
     return run_machine(machine, out)

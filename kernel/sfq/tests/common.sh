@@ -112,26 +112,35 @@ nobody_starved() {
 	[ "$(counter expired)" = 0 ] || fail "$(counter expired) requests starved on a fast disk"
 }
 
-# run_fio SECONDS ARGUMENTS: a job that hangs lost a request.
+# run_fio SECONDS ARGUMENTS: a job that hangs lost a request. A slow kernel sets `patience`, a factor of the seconds.
 run_fio() {
 	seconds=$1
 	shift
-	timeout -s KILL "$seconds" fio "$@" > /run/fio.log 2>&1 || {
+	timeout -s KILL "$((seconds * ${patience:-1}))" fio "$@" > /run/fio.log 2>&1 || {
 		grep -E "err=|verify|error|fio:" /run/fio.log | head -n 20
 		[ ! -e "$sched/counters" ] || cat "$sched/counters" "$sched/state" "$sched/queues"
 		fail "fio $* failed: a request was lost, or starved ($(counter expired) expired)"
 	}
 }
 
+# What the kernel prints when something is wrong, also that lockdep gave up, after which it finds nothing more.
+COMPLAINTS='WARNING|BUG|Oops|Call Trace|general protection|blocked for more|lockup|remaining|corruption'
+COMPLAINTS="$COMPLAINTS|UBSAN|ODEBUG|INFO: (possible|trying|task|rcu)|locking correctness validator"
+
 kernel_is_content() {
-	dmesg | grep -E 'WARNING|BUG|Oops|Call Trace|general protection|blocked for more|lockup|remaining|corruption' &&
-		fail "the kernel complained"
+	dmesg | complaints && fail "the kernel complained"
 	return 0
+}
+
+# complaints: prints the complaints in a kernel log, and fails if there are none. KCSAN also reports races of other
+# parts of the kernel, which is not free of them: a report counts if one of the two functions is the scheduler's.
+complaints() {
+	awk -v pattern="$COMPLAINTS" '$0 ~ pattern && (!/BUG: KCSAN: / || /sfq/) { print; found = 1 } END { exit !found }'
 }
 
 # wait_until SECONDS COMMAND: polls until the command succeeds.
 wait_until() {
-	polls=$(($1 * 10))
+	polls=$(($1 * 10 * ${patience:-1}))
 	shift
 	while ! eval "$*"; do
 		polls=$((polls - 1))

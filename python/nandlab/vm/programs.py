@@ -8,6 +8,8 @@ from pathlib import Path
 PACKAGES = {
     "apt-cache": "apt",
     "apt-get": "apt",
+    "bc": "bc",
+    "bison": "bison",
     "blktrace": "blktrace",
     "btrfs": "btrfs-progs",
     "busybox": "busybox-static",
@@ -17,6 +19,7 @@ PACKAGES = {
     "dpkg-deb": "dpkg",
     "fio": "fio",
     "flash_erase": "mtd-utils",
+    "flex": "flex",
     "fsck.ext4": "e2fsprogs",
     "fsck.f2fs": "f2fs-tools",
     "fsck.vfat": "dosfstools",
@@ -36,12 +39,14 @@ PACKAGES = {
     "nanddump": "mtd-utils",
     "nandwrite": "mtd-utils",
     "nilfs-tune": "nilfs-tools",
+    "perl": "perl",
     "qemu-system-x86_64": "qemu-system-x86",
     "sqlite3": "sqlite3",
     "ubiattach": "mtd-utils",
     "ubidetach": "mtd-utils",
     "ubiformat": "mtd-utils",
     "ubimkvol": "mtd-utils",
+    "udevadm": "udev",
     "zstd": "zstd",
 }
 
