@@ -127,6 +127,9 @@ run_fio() {
 COMPLAINTS='WARNING|BUG|Oops|Call Trace|general protection|blocked for more|lockup|remaining|corruption'
 COMPLAINTS="$COMPLAINTS|UBSAN|ODEBUG|INFO: (possible|trying|task|rcu)|locking correctness validator"
 
+# A kernel with KCSAN begins without looking, which would slow its boot.
+[ ! -e /sys/kernel/debug/kcsan ] || echo on > /sys/kernel/debug/kcsan
+
 kernel_is_content() {
 	dmesg | complaints && fail "the kernel complained"
 	return 0
