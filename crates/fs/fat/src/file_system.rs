@@ -160,7 +160,8 @@ impl FileSystem for Fat {
 
     /// `vfat_rename2` exchanges names since Linux 6.0.
     fn rename_flags(&self) -> RenameFlags {
-        RenameFlags { exchanges: true, ..RenameFlags::NO_REPLACE }.in_profile(self.engine.options.profile.name)
+        RenameFlags { exchanges: true, ..RenameFlags::NO_REPLACE }
+            .in_profile(self.engine.options.profile.name)
     }
 
     async fn read_link(&self, _inode: InodeNumber) -> Result<Vec<u8>, Errno> {

@@ -208,7 +208,8 @@ impl Engine {
         let _held = self.names_lock.lock().await;
         let (first, _) = self.inode_of_name(&parents[0], one.1).await?;
         let (second, _) = self.inode_of_name(&parents[1], other.1).await?;
-        let places = [first.place.get(), second.place.get()].map(|place| place.ok_or(Errno::Enoent));
+        let places =
+            [first.place.get(), second.place.get()].map(|place| place.ok_or(Errno::Enoent));
         let places = [places[0]?, places[1]?];
         self.detach(&first);
         self.detach(&second);
@@ -249,7 +250,9 @@ impl Engine {
         let _held = inode.writing.lock().await;
         if keeps_size {
             let bytes = inode.size_bytes.get();
-            inode.has_clusters_behind_end.set(end > bytes.next_multiple_of(self.volume.cluster_bytes()));
+            inode
+                .has_clusters_behind_end
+                .set(end > bytes.next_multiple_of(self.volume.cluster_bytes()));
             self.reserve(&inode, end).await?;
         } else if end > inode.size_bytes.get() {
             self.set_size(&inode, end, caller.now).await?;

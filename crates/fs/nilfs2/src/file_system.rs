@@ -17,7 +17,7 @@ use crate::summary::{FileInfo, LogHeader};
 use block_medium::BlockMedium;
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
-    FileType, Finding, InodeNumber, Memory, NewInode, RenameFlags, PAGE_BYTES, Place, SpaceUse,
+    FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, Place, RenameFlags, SpaceUse,
 };
 use sim::{Cpus, Sim};
 use std::ops::Range;

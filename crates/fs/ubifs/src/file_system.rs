@@ -6,7 +6,7 @@ use crate::names::decode_device;
 use crate::nodes::{Stamp, u32_at, u64_at};
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
-    InodeNumber, Memory, NewInode, RenameFlags, PAGE_BYTES, SpaceUse, Time,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, RenameFlags, SpaceUse, Time,
 };
 use std::ops::Range;
 use std::rc::Weak;
@@ -129,7 +129,8 @@ impl FileSystem for Ubifs {
 
     /// `ubifs_rename` has all flags since Linux 4.9.
     fn rename_flags(&self) -> RenameFlags {
-        RenameFlags { has_call: true, exchanges: true, has_whiteout: true }.in_profile(self.engine.options.profile.name)
+        RenameFlags { has_call: true, exchanges: true, has_whiteout: true }
+            .in_profile(self.engine.options.profile.name)
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {

@@ -351,7 +351,8 @@ impl Engine {
         }
         // A directory that changes its parent takes the link of its `..` along.
         let kinds = [inodes[0].is_directory(), inodes[1].is_directory()];
-        let moves = if is_move && kinds[0] != kinds[1] { Some(usize::from(kinds[1])) } else { None };
+        let moves =
+            if is_move && kinds[0] != kinds[1] { Some(usize::from(kinds[1])) } else { None };
         let move_link = |from: usize| {
             directories[from].data.borrow_mut().node.links -= 1;
             directories[1 - from].data.borrow_mut().node.links += 1;

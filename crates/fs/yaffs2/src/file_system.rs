@@ -15,7 +15,7 @@ use crate::update::Update;
 use crate::xattr;
 use fs_api::{
     Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
-    NewInode, RenameFlags, PAGE_BYTES, SpaceUse, Time,
+    NewInode, PAGE_BYTES, RenameFlags, SpaceUse, Time,
 };
 use mtd::Mtd;
 use sim::{Cpus, Lock, LockGuard, Sim, Timer};

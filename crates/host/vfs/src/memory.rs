@@ -247,7 +247,8 @@ impl FileSystem for MemoryFileSystem {
         one: (InodeNumber, &[u8]),
         other: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
-        let (first, second) = (self.lookup(one.0, one.1).await?, self.lookup(other.0, other.1).await?);
+        let (first, second) =
+            (self.lookup(one.0, one.1).await?, self.lookup(other.0, other.1).await?);
         for (place, number, before) in [(one, second, first), (other, first, second)] {
             let is_directory =
                 async |inode| Ok::<_, Errno>(self.kind(inode).await? == FileType::Directory);

@@ -3,7 +3,8 @@
 use crate::{BlockPath, MountError};
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, DynFileSystem, Errno,
-    FileSystem, FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, RenameFlags, SpaceUse,
+    FileSystem, FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, RenameFlags,
+    SpaceUse,
 };
 use page_cache::PageCache;
 use std::any::Any;

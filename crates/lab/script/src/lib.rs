@@ -9,6 +9,7 @@
 
 mod commands;
 mod data;
+mod editors;
 mod open_files;
 mod order;
 mod parse;
@@ -24,6 +25,7 @@ mod words;
 
 pub use commands::{COMMANDS, CommandRow, Group, find_command};
 pub use data::{Data, DataKind, Xorshift};
+pub use editors::{commands_in_markdown, textmate_grammar, vim_syntax};
 pub use order::{Given, Order, blocks_wanted, with_mounts};
 pub use parse::parse;
 pub use place::{Pass, Place, ScriptError};

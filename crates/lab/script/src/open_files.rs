@@ -72,11 +72,14 @@ impl<F: FileSystem + 'static> Runner<F> {
         let done = match step {
             Step::Open { name, path, flags } => self.open(name, path, flags).await,
             Step::Exit => return self.close_all().await,
+            Step::Close { name } => match self.close(name).await {
+                Err(Errno::Ebadf) => return Err(RunError::not_open(call, name)),
+                closed => closed,
+            },
             Step::WriteOpen { name, .. }
             | Step::WriteOpenAt { name, .. }
             | Step::ReadOpenAt { name, .. }
-            | Step::TruncateOpen { name, .. }
-            | Step::Close { name } => {
+            | Step::TruncateOpen { name, .. } => {
                 let Some(open) = self.open_as(name.as_bytes()) else {
                     return Err(RunError::not_open(call, name));
                 };
@@ -102,7 +105,6 @@ impl<F: FileSystem + 'static> Runner<F> {
             Step::TruncateOpen { size, .. } => {
                 self.machine.vfs.truncate_open(&self.caller(), &open.file, *size).await
             }
-            Step::Close { name } => self.close(name).await,
             _ => unreachable!("no step about an open file"),
         }
     }
@@ -127,15 +129,8 @@ impl<F: FileSystem + 'static> Runner<F> {
 
     async fn close(&self, name: &str) -> Result<(), Errno> {
         let Some(open) = self.files.borrow_mut().remove(name) else { return Err(Errno::Ebadf) };
-        self.close_description(open).await
-    }
-
-    async fn close_description(&self, open: Rc<OpenDescription>) -> Result<(), Errno> {
         // A process makes one call at a time, so no other call has it.
-        let OpenDescription { file, .. } = match Rc::try_unwrap(open) {
-            Ok(open) => open,
-            Err(_) => return Err(Errno::Ebusy),
-        };
+        let OpenDescription { file, .. } = Rc::try_unwrap(open).expect("no other call has it");
         self.machine.vfs.close(&self.caller(), file).await
     }
 }

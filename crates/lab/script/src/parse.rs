@@ -63,9 +63,10 @@ impl Scope {
         let mut samples: Vec<Vec<Pass>> = Vec::new();
         let outer = [(&self.samples[0], false), (&self.samples[self.samples.len() - 1], true)];
         for (passes, is_last) in outer {
-            let bound = if is_last { last } else { first };
-            // A range that is empty in this sample is read with its first number: nothing is carried out.
-            let number = bound.value(passes).unwrap_or(1);
+            let first = first.value(passes).unwrap_or(1);
+            // A range without a number is read with its first one: nothing is carried out.
+            let last = last.value(passes).map_or(first, |last| last.max(first));
+            let number = if is_last { last } else { first };
             let pass = Pass { variable: Some(variable.clone()), number };
             samples.push(passes.iter().cloned().chain([pass]).collect());
         }
@@ -284,10 +285,13 @@ impl Reader {
             let brace = Place { line, column, is_first: false, passes: Vec::new() };
             processes.push(Process { place: brace, body });
             // The next brace may stand in a line of its own.
-            self.next_line();
-            if self.peek().is_none_or(|word| word.text != "{") {
+            let is_line_over = self.peek().is_none();
+            let behind = self.lines.get(self.line + 1).and_then(|(_, words)| words.first());
+            let next = if is_line_over { behind } else { self.peek() };
+            if next.is_none_or(|word| word.text != "{") {
                 return Ok(Block::Concurrent { place, processes });
             }
+            self.next_line();
         }
     }
 

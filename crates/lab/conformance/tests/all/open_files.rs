@@ -35,7 +35,7 @@ async fn open_with(vfs: &Vfs<SharedMount>, path: &[u8], seed: u64) -> Result<Ope
     Ok(file)
 }
 
-async fn unlinked_and_replaced(vfs: Rc<Vfs<SharedMount>>) -> Result<(), Errno> {
+async fn unlinked_and_replaced(vfs: Rc<Vfs<SharedMount>>, kind: &Kind) -> Result<(), Errno> {
     let free = vfs.file_system().space().free_blocks;
     let unlinked = open_with(&vfs, b"unlinked", 1).await?;
     let replaced = open_with(&vfs, b"replaced", 2).await?;
@@ -67,7 +67,7 @@ async fn unlinked_and_replaced(vfs: Rc<Vfs<SharedMount>>) -> Result<(), Errno> {
     // Nothing of 60 kB is left: what JFFS2 and YAFFS2 keep are the records of names.
     let lost = free.saturating_sub(vfs.file_system().space().free_blocks);
     let block_bytes = vfs.file_system().space().block_bytes;
-    assert!(lost * u64::from(block_bytes) < 40_000, "{lost} blocks of {block_bytes}");
+    assert!(lost * u64::from(block_bytes) < 40_000, "{}: {lost} blocks", kind.name);
     Ok(())
 }
 
@@ -76,7 +76,7 @@ fn bytes_of_an_open_file_outlive_its_name() {
     for (kind, profile) in every_profile() {
         let outcome = run(chip(128), &driver(), 1, async move |machine| {
             let mounted = machine.mount(kind, &request(kind, profile)).await.expect("mounted");
-            let done = unlinked_and_replaced(mounted.vfs.clone()).await;
+            let done = unlinked_and_replaced(mounted.vfs.clone(), kind).await;
             assert_eq!(done, Ok(()), "{} {profile}", kind.name);
             mounted.unmount().await.expect("unmounted");
             assert_eq!(mounted.file_system.findings().await, [], "{} {profile}", kind.name);
@@ -161,7 +161,9 @@ fn calls_on_open_files_answer_as_linux_does() {
     let twice = play(jffs2, profile, "open a a w,creat\nopen a a r\n").expect_err("it is open");
     assert_eq!(twice, "line 2: open: a file is open as `a` already: `close a` comes first");
     let wrong = play(jffs2, profile, "fails ENOSPC unlink a\n").expect_err("it fails otherwise");
-    assert!(wrong.contains("ENOSPC: no space left on device was expected, but found unlink: ENOENT"));
+    assert!(
+        wrong.contains("ENOSPC: no space left on device was expected, but found unlink: ENOENT")
+    );
     let wrong = play(jffs2, profile, "fails ENOSPC mkdir a 755\n").expect_err("it succeeds");
     assert!(wrong.ends_with("was expected, but the call succeeded"));
 }
