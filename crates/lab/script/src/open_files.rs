@@ -29,6 +29,7 @@ fn options_of(flags: &OpenFlags) -> OpenOptions {
         access: match (flags.reads, flags.writes) {
             (true, true) => Access::ReadWrite,
             (true, false) => Access::Read,
+            // The parser lets no flags pass that neither read nor write.
             (false, _) => Access::Write,
         },
     }
@@ -52,6 +53,7 @@ impl<F: FileSystem + 'static> Runner<F> {
     /// The first of a close; all are closed in any case.
     pub async fn close_all(&self) -> Result<(), RunError> {
         let mut all = Ok(());
+        // In the order of the names, which a run repeats: closing may write.
         for name in self.open_names() {
             let closed = self.close(&name).await.map_err(|error| RunError::new("close", error));
             all = all.and(closed);
@@ -71,6 +73,7 @@ impl<F: FileSystem + 'static> Runner<F> {
         };
         let done = match step {
             Step::Open { name, path, flags } => self.open(name, path, flags).await,
+            // What exit_files() of the kernel does (fs/file.c), and nothing else that a script could see.
             Step::Exit => return self.close_all().await,
             Step::Close { name } => match self.close(name).await {
                 Err(Errno::Ebadf) => return Err(RunError::not_open(call, name)),

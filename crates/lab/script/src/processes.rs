@@ -37,6 +37,7 @@ impl<F: FileSystem + 'static> Runner<F> {
     pub async fn run_processes(&self, walks: Vec<Walk>, observer: Rc<dyn Observer>) -> bool {
         let mut running = Vec::new();
         for walk in walks {
+            // Schedulers and process groups tell processes apart by their numbers, so each has its own.
             let number = self.machine.next_pid.get();
             self.machine.next_pid.set(number + 1);
             let child =
@@ -49,6 +50,7 @@ impl<F: FileSystem + 'static> Runner<F> {
             running.push(self.machine.sim.spawn_as(Process::new(number), name, play));
         }
         let mut all = true;
+        // All are waited for, also after one has ended the run: none may go on behind the next line.
         for process in running {
             all &= process.await;
         }

@@ -2,9 +2,9 @@
 
 use crate::DataKind;
 use crate::commands::{COMMANDS, Group};
-use crate::order::UBI_VOLUME;
 use crate::step::{
-    AllocateMode, Attach, ControlLine, OpenData, OpenFlags, OpenSync, Step, Sync, Volume, WriteCall,
+    AllocateMode, Attach, ControlLine, OpenData, OpenFlags, OpenSync, Step, Sync, UBI_VOLUME,
+    Volume, WriteCall,
 };
 use crate::times::duration_of;
 use fs_api::FileType;
