@@ -7,7 +7,6 @@
 //! another: they come from the table of `mount`.
 
 mod prepare;
-mod process_ends;
 mod record;
 mod session;
 mod tables;

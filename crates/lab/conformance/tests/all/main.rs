@@ -4,7 +4,6 @@ mod cuts;
 mod damage;
 mod every_kind;
 mod full;
-mod open_files;
 mod planted;
 mod play;
 mod processes;

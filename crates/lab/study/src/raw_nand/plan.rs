@@ -17,7 +17,8 @@ use crate::workload::contract::{
 };
 use file_workload::FileSet;
 use iozone::Options;
-use script::Script;
+use script::Command;
+use std::sync::Arc;
 
 /// The axis whose values are names of `[limits.NAME]`.
 const LIMITS_AXIS: &str = "limits";
@@ -220,8 +221,8 @@ fn work_of(
     study: &Study,
     values: &Combination<'_>,
     test: &Test,
-) -> Result<(Option<Options>, Script), StudyError> {
-    let nothing = Script::default;
+) -> Result<(Option<Options>, Arc<[Command]>), StudyError> {
+    let nothing = || Arc::from([]);
     let (options, script) = (&study.workload.options, &study.workload.script);
     match (test.needs, options, script) {
         (Needs::Nothing, ..) => Ok((None, nothing())),
@@ -232,7 +233,9 @@ fn work_of(
             }
             Ok((Some(options), nothing()))
         }
-        (Needs::OptionsOrScript, None, Some(file)) => Ok((None, script_of(&study.file_of(file))?)),
+        (Needs::OptionsOrScript, None, Some(file)) => {
+            Ok((None, script_of(&study.file_of(file))?.into()))
+        }
         (Needs::Options, ..) => {
             let name = test.name;
             wrong("workload", format!("test `{name}` needs `options`, the command line of IOzone"))

@@ -1,1 +1,0 @@
-autocmd BufRead,BufNewFile *.ops setfiletype nandlab-ops
