@@ -231,6 +231,12 @@ fails ENOENT unlink a
 close one
 close two
 put d 644 4000 4000 x 6 fsync
+mkdir e 755
+put e/f 644 3000 3000 x 7
+fsync e
+unlink e/f
+fsync e
+put g 644 10 10 x 8 fsync
 ";
 
 #[test]
