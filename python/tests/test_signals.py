@@ -196,7 +196,9 @@ def test_an_interrupted_script_shows_what_its_lines_have_counted(tmp_path: Path)
 
 def test_an_interrupted_block_tells_its_pass(tmp_path: Path) -> None:
     script = tmp_path / "script.ops"
-    script.write_text("put a 644 4k 4k x 1\nrepeat 1000000000 {\n  try unlink b\n}\n", encoding="utf-8")
+    script.write_text(
+        "put a 644 4k 4k x 1\nrepeat 1000000000 {\n  try unlink b\n}\n", encoding="utf-8"
+    )
     words = [*NANDLAB, "script", str(script), "--fs", "jffs2"]
     end = stopped(words, Long(("script",), ()), Blow(signal.SIGINT, 1.5), tmp_path)
     assert end.code == STATUS[signal.SIGINT], end

@@ -52,6 +52,7 @@ impl<F: FileSystem + 'static> Runner<F> {
     /// The first of a close; all are closed in any case.
     pub async fn close_all(&self) -> Result<(), RunError> {
         let mut all = Ok(());
+        // By name: the kernel goes by number, which the language has not.
         for name in self.open_names() {
             let closed = self.close(&name).await.map_err(|error| RunError::new("close", error));
             all = all.and(closed);
@@ -93,6 +94,7 @@ impl<F: FileSystem + 'static> Runner<F> {
     async fn use_open(&self, open: &Rc<OpenDescription>, step: &Step) -> Result<(), Errno> {
         match step {
             Step::WriteOpen { data, .. } => {
+                // A write that fails halfway leaves the position, as the part is not told.
                 self.write_open(open, open.position.get(), data).await?;
                 open.position.set(open.position.get() + data.length);
                 Ok(())

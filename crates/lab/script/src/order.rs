@@ -1,12 +1,10 @@
 //! Which lines make sense after which: what can be said of a script before it runs.
 
 use crate::place::Place;
-use crate::step::{ControlLine, Step};
+use crate::step::{ControlLine, Step, UBI_VOLUME};
 use crate::tree::{Command, Line, Node, Script};
 use std::collections::BTreeSet;
 
-/// What the place of a file system begins with that lies on a volume of UBI.
-pub(crate) const UBI_VOLUME: &str = "ubi0:";
 const NOT_ATTACHED: &str =
     "the chip is not attached to UBI: `cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl` must come first";
 

@@ -48,6 +48,7 @@ impl<F: FileSystem + 'static> Runner<F> {
             let name = format!("process {number} of the script");
             running.push(self.machine.sim.spawn_as(Process::new(number), name, play));
         }
+        // All are waited for, also behind a failure: none may run on beside what follows.
         let mut all = true;
         for process in running {
             all &= process.await;
@@ -103,6 +104,7 @@ impl<F: FileSystem + 'static> Runner<F> {
         if !observer.begins(command) {
             return false;
         }
+        // Behind the turn, so that what another process made it wait for is not its own time.
         let start_ns = self.machine.sim.now();
         let end = self.carry_out(command).await;
         // A sleep is no call: it begins within calls of others, and ends within them.

@@ -4,6 +4,9 @@ use crate::{DataKind, Xorshift};
 use fs_api::FileType;
 use vfs::RenameMode;
 
+/// What the place of a file system begins with that lies on a volume of UBI.
+pub(crate) const UBI_VOLUME: &str = "ubi0:";
+
 /// When a writer makes its bytes durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {

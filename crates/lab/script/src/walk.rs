@@ -126,6 +126,7 @@ impl Frame {
                 *pass <= *count
             }
         };
+        // Also at the end, where the frame goes with the next step.
         self.next = 0;
         goes_on
     }
@@ -156,6 +157,7 @@ impl Walk {
                 }
                 continue;
             };
+            // Before the node is looked at: a block is behind the walk once it was gone into.
             frame.next += 1;
             match node {
                 Node::Line(line) => return self.command(&line).map(Some),
@@ -180,6 +182,7 @@ impl Walk {
 
     /// Passes of the blocks around the process that this walk is of.
     pub fn passes(&self) -> Vec<Pass> {
+        // The outermost first, as a reader of the source meets them.
         let own = self.frames.iter().filter_map(Frame::pass);
         self.around.iter().cloned().chain(own).collect()
     }
@@ -210,6 +213,7 @@ impl Walk {
                 (body, Some(Way::Every { place, pass: 1, count, period_ns, first_ns, waits: true }))
             }
             Block::Concurrent { place, processes } => {
+                // One record of lateness for all: a user looks for the block, not for the process.
                 let walks = processes.iter().map(|process| Self {
                     late: self.late.clone(),
                     brace: process.place.clone(),
@@ -219,6 +223,7 @@ impl Walk {
                 return Some(Event::Processes(Place { passes, ..place.clone() }, walks));
             }
         };
+        // Without a pass there is nothing to go into.
         if let Some(way) = way {
             self.frames.push(Frame { body: body.clone(), next: 0, way });
         }
@@ -334,6 +339,7 @@ fn survey<S: Clone + PartialEq, E: From<ScriptError>>(
             continue;
         }
         let (variable, first, last, body) = range_of(block, passes);
+        // Asked once, not in each of a million passes.
         let differs = differs_by_pass(body);
         for number in first..=last {
             cancellation::check();
@@ -427,6 +433,7 @@ fn extent_of_block(block: &Block, passes: &mut Vec<Pass>) -> Extent {
         // Processes wait side by side.
         return Extent { wait_milliseconds: wait_milliseconds.unwrap_or(0), ..all };
     }
+    // The number of passes in this pass of the blocks around, which may have variables for bounds.
     let (variable, first, last, body) = range_of(block, passes);
     let count = if first > last { 0 } else { (last - first).saturating_add(1) };
     let mut of_pass = |number: u64| {

@@ -2,9 +2,9 @@
 
 use crate::DataKind;
 use crate::commands::{COMMANDS, Group};
-use crate::order::UBI_VOLUME;
 use crate::step::{
-    AllocateMode, Attach, ControlLine, OpenData, OpenFlags, OpenSync, Step, Sync, Volume, WriteCall,
+    AllocateMode, Attach, ControlLine, OpenData, OpenFlags, OpenSync, Step, Sync, UBI_VOLUME,
+    Volume, WriteCall,
 };
 use crate::times::duration_of;
 use fs_api::FileType;
@@ -308,6 +308,7 @@ impl<'a> Words<'a> {
 
     /// Bytes of one call to an open file.
     fn open_data(&mut self) -> Result<OpenData, String> {
+        // One call: unlike `put`, these lines are no groups of calls.
         let length = self.call_bytes("the length")?;
         let (kind, seed) = self.data(length)?;
         Ok(OpenData { length, kind, seed })
@@ -334,6 +335,7 @@ impl<'a> Words<'a> {
 
     /// Flags of open(2), divided by commas, and the mode behind them if a file may be made.
     fn open_flags(&mut self) -> Result<OpenFlags, String> {
+        // One word, as the flags of open(2) are one argument.
         let text = self.word("the flags")?;
         let mut flags = OpenFlags::default();
         let mut makes = false;
