@@ -126,6 +126,8 @@ struct sfq2_data {
 	struct rb_root_cached by_expiry[2];
 	/* Requests queued; read without the lock by has_work. */
 	unsigned int len;
+	/* Writes of them that a process waits for. */
+	unsigned int sync_writes;
 	struct sfq2_queue *visited;
 
 	unsigned int since_expired;
@@ -345,6 +347,8 @@ static void sfq2_link(struct sfq2_data *sd, struct request *rq,
 	}
 	sc->sync_len++;
 	sd->sync_held++;
+	if (direction == WRITE)
+		sd->sync_writes++;
 	if (!sq->held++)
 		sd->holders++;
 	sq->level = sfq2_level_of(req_get_ioprio(rq));
@@ -368,9 +372,13 @@ static void sfq2_unlink(struct sfq2_data *sd, struct request *rq)
 	if (q->last_merge == rq)
 		q->last_merge = NULL;
 	WRITE_ONCE(sd->len, sd->len - 1);
-	if (sq->is_async)
+	if (sq->is_async) {
 		sc->async_len--;
-	else if (!--sc->sync_len)
+		return;
+	}
+	if (rq_data_dir(rq) == WRITE)
+		sd->sync_writes--;
+	if (!--sc->sync_len)
 		sfq2_empty_ring(sd, sc);
 }
 
@@ -738,14 +746,18 @@ static void sfq2_finish_request(struct request *rq)
 
 /*
  * The block layer joins requests at their insertion without allow_merge. What a
- * process waits for must not join what nobody waits for, and only writes can.
+ * process waits for must not join what nobody waits for, and only writes can. A
+ * write that nobody waits for may close the gap between one of each kind, which
+ * elv_attempt_insert_merge() (block/elevator.c) then joins too.
  */
 static bool sfq2_may_join(struct sfq2_data *sd, struct request *rq)
 {
 	int class;
 
-	if (!op_is_sync(rq->cmd_flags) || rq_data_dir(rq) == READ)
+	if (rq_data_dir(rq) == READ)
 		return true;
+	if (!op_is_sync(rq->cmd_flags))
+		return !sd->sync_writes;
 	for (class = 0; class < SFQ2_CLASSES; class++) {
 		if (sd->classes[class].async_len)
 			return false;
@@ -926,6 +938,8 @@ static void sfq2_requests_merged(struct request_queue *q, struct request *rq,
 	sd->counters.absorbed++;
 	trace_sfq2_absorb(rq, now, next);
 	sq = sfq2_queue_of(next);
+	WARN_ON_ONCE(!sq->is_async && sfq2_is_queued(rq) &&
+		     sfq2_queue_of(rq)->is_async);
 	if (sfq2_is_queued(rq) && next->fifo_time < rq->fifo_time) {
 		rb_erase_cached(&rq->rb_node, root);
 		rq->fifo_time = next->fifo_time;
@@ -968,7 +982,8 @@ static void sfq2_exit_sched(struct elevator_queue *e)
 	int class;
 
 	WARN_ON_ONCE(!list_empty(&sd->dispatch));
-	WARN_ON_ONCE(sd->len || sd->waited_for || sd->async_in_flight);
+	WARN_ON_ONCE(sd->len || sd->sync_writes);
+	WARN_ON_ONCE(sd->waited_for || sd->async_in_flight);
 	WARN_ON_ONCE(sd->holders || sd->sync_held || sd->async_held);
 	sfq2_enable_wbt(sd->queue, e);
 
