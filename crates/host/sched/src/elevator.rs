@@ -354,15 +354,10 @@ impl Elevator {
 
     fn make(&mut self, now_ns: u64, bio: Bio, joins: Joins) -> RequestId {
         self.queue.requests.add(Request {
-            bio,
             start_jiffies: self.queue.jiffies(now_ns),
             insert_ns: now_ns,
-            deadline: 0,
-            started: false,
-            sorted: false,
             joins,
-            bypassed: false,
-            zone: None,
+            ..Request::new(bio)
         })
     }
 

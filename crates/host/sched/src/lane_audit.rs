@@ -23,7 +23,7 @@ pub(crate) fn audit_lane(by_sector: &SectorTree, by_age: List, links: &Links, qu
 mod tests {
     use super::audit_lane;
     use crate::tests::{CLOCK, panics_with};
-    use crate::{Bio, Class, Direction, Joins, Links, List, Queue, Request, RequestId, SectorTree};
+    use crate::{Bio, Class, Direction, Links, List, Queue, Request, RequestId, SectorTree};
 
     /// Three requests in both orders.
     struct Lane {
@@ -44,20 +44,7 @@ mod tests {
             let (direction, class) = (Direction::Read, Class::BestEffort);
             let (pid, sync, noidle, level, sectors) = (1, true, false, 4, 8);
             let bio = Bio { pid, direction, sync, noidle, class, level, sector, sectors };
-            let (start_jiffies, insert_ns, deadline) = (0, 0, 5);
-            let (started, sorted) = (false, true);
-            let (joins, bypassed) = (Joins::Data, false);
-            let request = Request {
-                bio,
-                start_jiffies,
-                insert_ns,
-                deadline,
-                started,
-                sorted,
-                joins,
-                bypassed,
-                zone: None,
-            };
+            let request = Request { deadline: 5, sorted: true, ..Request::new(bio) };
             let id = queue.requests.add(request);
             by_sector.insert(&queue.requests, id);
             by_age.push_back(&mut links, id);

@@ -49,7 +49,7 @@ pub use table::{OWN_SCHEDULERS, SCHEDULERS, find_scheduler, scheduler_names};
 #[cfg(test)]
 pub(crate) mod tests {
     use crate::{
-        Bio, Class, Clock, Direction, Joins, Queue, Request, Scheduler, SchedulerEntry, Settings,
+        Bio, Class, Clock, Direction, Queue, Request, Scheduler, SchedulerEntry, Settings,
     };
     use std::collections::BTreeMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,17 +79,8 @@ pub(crate) mod tests {
             let sync = direction == Direction::Read;
             let (class, level) = (Class::BestEffort, 4);
             let bio = Bio { pid, direction, sync, noidle: false, class, level, sector, sectors: 8 };
-            let request = Request {
-                bio,
-                start_jiffies: CLOCK.jiffies(0),
-                insert_ns: 0,
-                deadline: 0,
-                started: false,
-                sorted: true,
-                joins: Joins::Data,
-                bypassed: false,
-                zone: None,
-            };
+            let start_jiffies = CLOCK.jiffies(0);
+            let request = Request { start_jiffies, sorted: true, ..Request::new(bio) };
             let id = queue.requests.add(request);
             queue.hash(id);
             scheduler.insert(0, id, &mut queue);

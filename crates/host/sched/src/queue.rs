@@ -261,7 +261,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::{CHAINS, Queue};
-    use crate::{Bio, Class, Clock, Direction, Joins, Request, RequestId};
+    use crate::{Bio, Class, Clock, Direction, Request, RequestId};
 
     /// Beside a list of all that is searched from its latest entry.
     #[test]
@@ -284,20 +284,7 @@ mod tests {
                 let (sync, noidle, level, sectors) = (true, false, 4, 8);
                 let sector = number(300);
                 let bio = Bio { pid, direction, sync, noidle, class, level, sector, sectors };
-                let (start_jiffies, insert_ns, deadline) = (0, 0, 0);
-                let (started, sorted) = (false, true);
-                let (joins, bypassed) = (Joins::Data, false);
-                let request = Request {
-                    bio,
-                    start_jiffies,
-                    insert_ns,
-                    deadline,
-                    started,
-                    sorted,
-                    joins,
-                    bypassed,
-                    zone: None,
-                };
+                let request = Request { sorted: true, ..Request::new(bio) };
                 let id = queue.requests.add(request);
                 queue.hash(id);
                 hashed.push((bio.end(), id));

@@ -92,6 +92,21 @@ pub struct Request {
 }
 
 impl Request {
+    /// A request of one bio that nobody has yet: neither the scheduler nor the driver.
+    pub(crate) fn new(bio: Bio) -> Self {
+        Self {
+            bio,
+            start_jiffies: 0,
+            insert_ns: 0,
+            deadline: 0,
+            started: false,
+            sorted: false,
+            joins: Joins::Data,
+            bypassed: false,
+            zone: None,
+        }
+    }
+
     /// The first sector of the merged bios.
     #[inline]
     pub fn sector(&self) -> u64 {

@@ -118,17 +118,7 @@ mod tests {
             sector: 8,
             sectors: 8,
         };
-        let id = requests.add(Request {
-            bio,
-            start_jiffies: 0,
-            insert_ns: 0,
-            deadline: 0,
-            started: false,
-            sorted: true,
-            joins: crate::Joins::Data,
-            bypassed: false,
-            zone: None,
-        });
+        let id = requests.add(Request { sorted: true, ..Request::new(bio) });
         let mut tree = SectorTree::default();
         tree.insert(&requests, id);
         panics_with("a request is in a tree once", || tree.clone().insert(&requests, id));

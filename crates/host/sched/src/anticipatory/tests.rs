@@ -27,15 +27,9 @@ impl Bench {
         let (class, level) = (Class::default(), 4);
         let bio = Bio { pid, direction, sync, noidle: false, class, level, sector, sectors: 8 };
         let id = self.queue.requests.add(Request {
-            bio,
             start_jiffies: self.queue.jiffies(now_ns),
             insert_ns: now_ns,
-            deadline: 0,
-            started: false,
-            sorted: false,
-            joins: crate::Joins::Data,
-            bypassed: false,
-            zone: None,
+            ..Request::new(bio)
         });
         self.scheduler.insert(now_ns, id, &mut self.queue);
         id

@@ -220,17 +220,7 @@ fn late_reads_take_tokens_from_writes() {
     let mut depths = Vec::new();
     while now_ns < 3000 * MILLISECOND_NS {
         let ids = [Direction::Read, Direction::Write].map(|direction| {
-            let request = Request {
-                bio: bio(direction, now_ns),
-                start_jiffies: 0,
-                insert_ns: now_ns,
-                deadline: 0,
-                started: false,
-                sorted: false,
-                joins: crate::Joins::Data,
-                bypassed: false,
-                zone: None,
-            };
+            let request = Request { insert_ns: now_ns, ..Request::new(bio(direction, now_ns)) };
             let id = queue.requests.add(request);
             kyber.insert(now_ns, id, queue);
             assert_eq!(kyber.dispatch(now_ns, false, queue), 1);

@@ -3,9 +3,7 @@
 use super::literal::Literal;
 use super::visits::Visits;
 use super::{ENTRY, ENTRY_LITERAL, Policy, Sfq};
-use crate::{
-    Bio, Class, Clock, Direction, Joins, Queue, Request, RequestId, Scheduler, SchedulerEntry,
-};
+use crate::{Bio, Class, Clock, Direction, Queue, Request, RequestId, Scheduler, SchedulerEntry};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -107,17 +105,8 @@ impl<P: Policy> Rig<P> {
             sector: 0,
             sectors: 8,
         };
-        let id = self.queue.requests.add(Request {
-            bio,
-            start_jiffies: 0,
-            insert_ns: self.now_ns,
-            deadline: 0,
-            started: false,
-            sorted: false,
-            joins: Joins::Data,
-            bypassed: false,
-            zone: None,
-        });
+        let request = Request { insert_ns: self.now_ns, ..Request::new(bio) };
+        let id = self.queue.requests.add(request);
         self.sfq.insert(self.now_ns, id, &mut self.queue);
         let generation = self.generations.get(&pid).copied().unwrap_or(0);
         let key = sync.then_some((pid, generation));

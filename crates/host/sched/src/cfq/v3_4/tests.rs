@@ -27,15 +27,9 @@ impl Bench {
 
     fn insert(&mut self, pid: u32, sector: u64) {
         let request = Request {
-            bio: bio(pid, Direction::Read, sector),
             start_jiffies: self.queue.jiffies(self.now_ns),
             insert_ns: self.now_ns,
-            deadline: 0,
-            started: false,
-            sorted: false,
-            joins: crate::Joins::Data,
-            bypassed: false,
-            zone: None,
+            ..Request::new(bio(pid, Direction::Read, sector))
         };
         let id = self.queue.requests.add(request);
         self.cfq.insert(self.now_ns, id, &mut self.queue);
