@@ -39,8 +39,8 @@ meddle() {
 	done
 }
 
-# load DISK MEBIBYTES: a mix of about 25,000 requests, and readers that are killed in the midst of theirs. Starting a process
-# costs this slow machine more than a hundred requests, so few are started.
+# load DISK MEBIBYTES: a mix of about 30,000 requests, and readers that are killed in the midst of theirs. Starting a
+# process costs this slow machine more than a hundred requests, so few are started.
 load() {
 	# Buffered and direct I/O of the same sectors would be a fault of the load.
 	half=$(($2 / 2))m
@@ -71,8 +71,8 @@ soak() {
 	insmod /sfq-test-disk.ko requeue_every=13 busy_every=17 timeout_every=4999 service_us=20
 	served=0
 	rounds=0
-	while [ $served -lt "$requests" ]; do
-		# Every third round on the disk that gives requests back, with memory short in every second.
+	# Every third round on the disk that gives requests back, with memory short in every second: three at least.
+	while [ $served -lt "$requests" ] || [ $rounds -lt 3 ]; do
 		disk=nullb0
 		size=64
 		[ $((rounds % 3)) != 2 ] || { disk=sfqtest size=32; }
