@@ -737,7 +737,11 @@ static bool sfq_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct sfq_data *sfqd = hctx->queue->elevator->elevator_data;
 
-	return !list_empty_careful(&sfqd->dispatch) ||
+	/*
+	 * list_add_tail() writes the link to the tail plainly. Whoever adds runs
+	 * the queue afterwards, so an answer may be old.
+	 */
+	return !data_race(list_empty_careful(&sfqd->dispatch)) ||
 	       READ_ONCE(sfqd->sync_len) || READ_ONCE(sfqd->async_len);
 }
 

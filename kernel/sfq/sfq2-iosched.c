@@ -870,7 +870,11 @@ static bool sfq2_has_work(struct blk_mq_hw_ctx *hctx)
 {
 	struct sfq2_data *sd = hctx->queue->elevator->elevator_data;
 
-	return !list_empty_careful(&sd->dispatch) || READ_ONCE(sd->len);
+	/*
+	 * list_add_tail() writes the link to the tail plainly. Whoever adds runs
+	 * the queue afterwards, so an answer may be old.
+	 */
+	return !data_race(list_empty_careful(&sd->dispatch)) || READ_ONCE(sd->len);
 }
 
 static bool sfq2_bio_merge(struct request_queue *q, struct bio *bio,

@@ -46,10 +46,24 @@ def test_local_workers_give_the_digest_of_one_machine(tmp_path: Path) -> None:
 def test_a_worker_is_killed_and_another_one_comes(tmp_path: Path) -> None:
     study = write_study(tmp_path, repeats=100, writes=40)
     whole = run(study, "--out", "whole")
-    with Workers(tmp_path) as cluster:
+    begun_again = []
+    # The worker may be killed between two batches, and then nothing is begun again.
+    while not any(begun_again) and len(begun_again) < 5:
+        done = run_with_a_killed_worker(tmp_path, study, f"out-{len(begun_again)}")
+        assert done["results_digest"] == whole["results_digest"]
+        assert counts(done) == (0, 400, 0), "each cell is taken once"
+        begun_again.append(done["cells"]["begun_again"])
+    # What the worker had begun or not handed over yet: at most two batches, each of which has at
+    # most a quarter of the cells where there are two workers.
+    assert 1 <= begun_again[-1] <= 2 * 400 // 4
+
+
+def run_with_a_killed_worker(folder: Path, study: Path, out: str) -> dict[str, Any]:
+    """The record of a run that loses one of two workers and gains a third."""
+    with Workers(folder) as cluster:
         cluster.add()
         cluster.add()
-        kept = tmp_path / "out.cells"
+        kept = folder / f"{out}.cells"
 
         def change() -> None:
             # The second file: the first batches are of single cells, and over at once.
@@ -60,14 +74,11 @@ def test_a_worker_is_killed_and_another_one_comes(tmp_path: Path) -> None:
 
         changing = threading.Thread(target=change, daemon=True)
         changing.start()
-        done = run(study, "--out", "out", "--cluster", f"dask://{cluster.address}")
+        done = run(study, "--out", out, "--cluster", f"dask://{cluster.address}")
         changing.join(60)
     assert cluster.workers[0].returncode == -9
     assert len(cluster.workers) == 3
-    assert done["results_digest"] == whole["results_digest"]
-    assert counts(done) == (0, 400, 0), "each cell is taken once"
-    # What the worker had begun or not handed over yet, and none of what was kept.
-    assert 1 <= done["cells"]["begun_again"] <= 400 // 10
+    return done
 
 
 def test_a_cluster_goes_on_where_one_machine_stopped(tmp_path: Path) -> None:
