@@ -95,6 +95,7 @@ __all__ = [
     "run",
     "schedule",
     "schedulers",
+    "script_commands",
     "script",
     "script_commands",
     "search",
