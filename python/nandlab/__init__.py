@@ -95,7 +95,6 @@ __all__ = [
     "run",
     "schedule",
     "schedulers",
-    "script_commands",
     "script",
     "script_commands",
     "search",

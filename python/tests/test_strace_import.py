@@ -448,7 +448,6 @@ def test_what_no_line_can_say_is_counted() -> None:
         "io_uring_enter(9<anon_inode:[io_uring]>, 1, 0, 0, NULL, 8) = 1",
         "read(3</r/a>,  <unfinished ...>",
     )
-    # The folder is the root of the script.
     assert lines_of(*calls) == ["put a 644 0 4096 z 0", "fsync ."]
     assert left_out(*calls) == {
         *(("mmap", "left out"), ("sync_file_range", "left out")),

@@ -108,12 +108,14 @@ impl Engine {
         let is_fixed = inode.is_root() && self.volume.kind != FatType::Fat32;
         if inode.is_chain_whole.get() && !is_fixed {
             let needed = inode.size_bytes.get().div_ceil(self.volume.cluster_bytes());
-            let found = inode.chain.borrow().len() as u64;
             // `fallocate` may have set clusters aside behind the end.
-            let most = if inode.has_clusters_behind_end.get() { found.max(needed) } else { needed };
+            let needed = match inode.has_clusters_behind_end.get() {
+                true => needed.max(inode.chain.borrow().len() as u64),
+                false => needed,
+            };
             assert_eq!(
-                found,
-                most,
+                inode.chain.borrow().len() as u64,
+                needed,
                 "clusters of inode {} of {} bytes",
                 inode.number,
                 inode.size_bytes.get()

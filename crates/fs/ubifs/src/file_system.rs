@@ -106,7 +106,7 @@ impl FileSystem for Ubifs {
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
-        self.engine.rename_name(caller, from, to, false).await
+        self.engine.rename_name(caller, from, to, false).await.map(drop)
     }
 
     async fn exchange(
@@ -123,8 +123,8 @@ impl FileSystem for Ubifs {
         caller: &Caller,
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
-    ) -> Result<(), Errno> {
-        self.engine.rename_name(caller, from, to, true).await
+    ) -> Result<InodeNumber, Errno> {
+        self.engine.rename_name(caller, from, to, true).await?.ok_or(Errno::Einval)
     }
 
     /// `ubifs_rename` has all flags since Linux 4.9.

@@ -405,7 +405,7 @@ impl Engine {
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
         leaves_whiteout: bool,
-    ) -> Result<(), Errno> {
+    ) -> Result<Option<InodeNumber>, Errno> {
         if to.1.is_empty() || to.1.len() > MAX_NAME_BYTES {
             return Err(Errno::Enametoolong);
         }
@@ -415,7 +415,7 @@ impl Engine {
         let replaced = self.find_replaced(&target, to.1).await?;
         // POSIX: a rename of one link of a file to another link of it does nothing.
         if replaced.as_ref().is_some_and(|replaced| replaced.number == inode.number) {
-            return Ok(());
+            return Ok(None);
         }
         if let Some(replaced) = &replaced
             && replaced.is_directory()
@@ -470,9 +470,9 @@ impl Engine {
         // Before the result is looked at: the group is written or will not be; in both cases its
         // budget is done with.
         self.release(budget);
-        if moved.is_err() {
+        if let Err(error) = moved {
             self.release(own_budget);
-            return moved;
+            return Err(error);
         }
         // The inode itself was not in the group; its time is written later.
         self.make_inode_dirty(&rename.inode, own_budget);
@@ -480,7 +480,7 @@ impl Engine {
             // The rename is done: the kernel does not return this error (`do_rename`).
             let _ = self.write_inode_back(&rename.inode).await;
         }
-        Ok(())
+        Ok(rename.whiteout.map(|whiteout| whiteout.number))
     }
 
     /// Locks the inodes of a rename, changes and logs them (`do_rename`).

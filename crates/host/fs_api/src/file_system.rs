@@ -238,14 +238,14 @@ pub trait FileSystem {
         Err(Errno::Einval)
     }
 
-    /// Moves a name and leaves a whiteout in its place: a character device 0:0 (`RENAME_WHITEOUT`). Only where
-    /// [`FileSystem::rename_flags`] has it.
+    /// Moves a name and leaves a whiteout in its place: a character device 0:0 (`RENAME_WHITEOUT`), whose
+    /// inode is the answer. Only where [`FileSystem::rename_flags`] has it.
     async fn rename_with_whiteout(
         &self,
         caller: &Caller,
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
-    ) -> Result<(), Errno> {
+    ) -> Result<InodeNumber, Errno> {
         let _ = (caller, from, to);
         Err(Errno::Einval)
     }

@@ -274,11 +274,11 @@ impl FileSystem for MemoryFileSystem {
         caller: &Caller,
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
-    ) -> Result<(), Errno> {
+    ) -> Result<InodeNumber, Errno> {
         self.rename(caller, from, to).await?;
         // Whatever made it, a whiteout is root's and has no permission (`whiteout_mode`, `vfs_whiteout`).
         let new = NewInode::Special(FileType::CharacterDevice.mode_bits(), (0, 0));
-        self.make(caller, from.0, from.1, new).await.map(drop)
+        self.make(caller, from.0, from.1, new).await
     }
 
     async fn allocate(

@@ -139,9 +139,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 return self.set_dirty(inode).await;
             }
             RenameMode::Whiteout => {
-                self.file_system().rename_with_whiteout(caller, from, to).await?;
-                // Asked for again when it is needed: the whiteout is a new inode.
-                let whiteout = self.file_system().lookup(from_directory, from_name).await?;
+                let whiteout = self.file_system().rename_with_whiteout(caller, from, to).await?;
                 self.learn(from_directory, from_name, Meaning::Inode(whiteout));
             }
         }

@@ -158,7 +158,6 @@ impl History {
 
     /// A call that began at `begun_at` returned.
     pub(crate) fn call_returned(&mut self, place: &Place, begun_at: u64, returned_at: u64) {
-        debug_assert!(begun_at <= returned_at, "{begun_at} to {returned_at}");
         self.calls.push(CallMark { place: place.clone(), begun_at, returned_at });
     }
 

@@ -372,22 +372,21 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         caller: &Caller,
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
-    ) -> Result<(), Errno> {
+    ) -> Result<InodeNumber, Errno> {
         let begun_at = self.now();
-        self.real.rename_with_whiteout(caller, from, to).await?;
+        let made = self.real.rename_with_whiteout(caller, from, to).await?;
         let path = self.path_of(to.0, to.1);
         let [model_from, model_to] =
             [from, to].map(|(directory, name)| (self.shadow.number(directory), name));
-        self.shadow.model.rename_with_whiteout(caller, model_from, model_to).await?;
-        let whiteout = self.shadow.model.lookup(model_from.0, from.1).await?;
-        let made = self.real.lookup(from.0, from.1).await?;
+        let model = &self.shadow.model;
+        let whiteout = model.rename_with_whiteout(caller, model_from, model_to).await?;
         self.shadow.numbers.borrow_mut().insert(made, whiteout);
         self.shadow.history.borrow_mut().file_changed(whiteout);
         // The whiteout's nodes are of the same group as the names (`ubifs_jnl_rename`).
         self.shadow.note(begun_at, None).await?;
         let moved = self.shadow.newest().rows.get(&path).map_or(model_to.0, |row| row.inode);
         self.named(&[whiteout, moved, model_from.0, model_to.0]);
-        Ok(())
+        Ok(made)
     }
 
     async fn allocate(

@@ -222,7 +222,7 @@ impl FileSystem for SharedMount {
         caller: &Caller,
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
-    ) -> Result<(), Errno> {
+    ) -> Result<InodeNumber, Errno> {
         self.0.file_system().rename_with_whiteout(caller, from, to).await
     }
 

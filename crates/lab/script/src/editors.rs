@@ -16,6 +16,7 @@ pub fn commands_in_markdown(group: Group) -> String {
     let found = TABLES.iter().find(|(_, groups)| groups.contains(&group));
     let Some((heading, groups)) = found else { return String::new() };
     let mut text = format!("| {heading} | does |\n|---|---|\n");
+    // In the order of the table: a reader looks a name up.
     for row in COMMANDS.iter().filter(|row| groups.contains(&row.group)) {
         let forms: Vec<String> = row.forms.iter().map(|form| format!("`{form}`")).collect();
         let _ = writeln!(text, "| {} | {} |", forms.join(", "), row.does);
@@ -92,6 +93,7 @@ syntax match nandlabErrno /\\<E[A-Z0-9]\\+\\>/
 
 /// The grammar of TextMate, which Visual Studio Code reads, as JSON.
 pub fn textmate_grammar() -> String {
+    // The first rule that matches a place wins, so comments come before all else.
     let mut rules = vec![
         ("comment.line.number-sign".to_owned(), "^\\\\s*#.*$".to_owned()),
         ("variable.other".to_owned(), "\\\\$(\\\\w+|\\\\{\\\\w+\\\\})".to_owned()),

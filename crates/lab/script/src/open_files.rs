@@ -29,7 +29,6 @@ fn options_of(flags: &OpenFlags) -> OpenOptions {
         access: match (flags.reads, flags.writes) {
             (true, true) => Access::ReadWrite,
             (true, false) => Access::Read,
-            // The parser lets no flags pass that neither read nor write.
             (false, _) => Access::Write,
         },
     }
@@ -53,7 +52,7 @@ impl<F: FileSystem + 'static> Runner<F> {
     /// The first of a close; all are closed in any case.
     pub async fn close_all(&self) -> Result<(), RunError> {
         let mut all = Ok(());
-        // In the order of the names, which a run repeats: closing may write.
+        // By name: the kernel goes by number, which the language has not.
         for name in self.open_names() {
             let closed = self.close(&name).await.map_err(|error| RunError::new("close", error));
             all = all.and(closed);
@@ -73,7 +72,6 @@ impl<F: FileSystem + 'static> Runner<F> {
         };
         let done = match step {
             Step::Open { name, path, flags } => self.open(name, path, flags).await,
-            // What exit_files() of the kernel does (fs/file.c), and nothing else that a script could see.
             Step::Exit => return self.close_all().await,
             Step::Close { name } => match self.close(name).await {
                 Err(Errno::Ebadf) => return Err(RunError::not_open(call, name)),
@@ -96,6 +94,7 @@ impl<F: FileSystem + 'static> Runner<F> {
     async fn use_open(&self, open: &Rc<OpenDescription>, step: &Step) -> Result<(), Errno> {
         match step {
             Step::WriteOpen { data, .. } => {
+                // A write that fails halfway leaves the position, as the part is not told.
                 self.write_open(open, open.position.get(), data).await?;
                 open.position.set(open.position.get() + data.length);
                 Ok(())

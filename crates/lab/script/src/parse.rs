@@ -70,6 +70,7 @@ impl Scope {
             let pass = Pass { variable: Some(variable.clone()), number };
             samples.push(passes.iter().cloned().chain([pass]).collect());
         }
+        // One value has one sample: its line is read once.
         samples.dedup();
         Self { samples, depth: self.depth + 1, is_process: self.is_process }
     }
@@ -241,6 +242,7 @@ impl Reader {
         };
         let (first, last) = (bound(first)?, bound(last)?);
         let variable: Arc<str> = name.text.into();
+        // Before the body is read, whose lines see the variable.
         let within = scope.counting(&variable, &first, &last);
         let open = self.open_brace()?;
         Ok(Block::For { variable, first, last, body: self.body(Some(open), &within)?.into() })
@@ -317,6 +319,7 @@ impl Reader {
     /// A command: the words up to the end of the line, or to the brace that closes the block.
     fn line(&mut self, is_within: bool, scope: &Scope) -> Result<Node, ScriptError> {
         let is_first = self.word == 0;
+        // A brace that closes ends the line, too; outside of blocks it is a path, as it always was.
         let mut words = Vec::new();
         while let Some(word) = self.peek() {
             if is_within && word.text == "}" {
@@ -353,6 +356,7 @@ impl Reader {
 
 /// Adds the variable that may have been meant.
 fn hinted(reason: String, words: &[Word], scope: &Scope) -> String {
+    // The first unknown name is the one that the reason is about.
     let names = words.iter().flat_map(|word| word.text.split('$').skip(1)).map(|rest| {
         let rest = rest.trim_start_matches('{');
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';

@@ -49,6 +49,7 @@ impl<F: FileSystem + 'static> Runner<F> {
             let name = format!("process {number} of the script");
             running.push(self.machine.sim.spawn_as(Process::new(number), name, play));
         }
+        // All are waited for, also behind a failure: none may run on beside what follows.
         let mut all = true;
         // All are waited for, also after one has ended the run: none may go on behind the next line.
         for process in running {
@@ -105,6 +106,7 @@ impl<F: FileSystem + 'static> Runner<F> {
         if !observer.begins(command) {
             return false;
         }
+        // Behind the turn, so that what another process made it wait for is not its own time.
         let start_ns = self.machine.sim.now();
         let end = self.carry_out(command).await;
         // A sleep is no call: it begins within calls of others, and ends within them.

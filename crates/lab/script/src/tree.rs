@@ -150,6 +150,7 @@ impl Script {
     /// Every command of the source once, in its order: of a line with variables, the command of one value of
     /// each.
     pub fn samples(&self) -> impl Iterator<Item = Command> {
+        // As references: only those that are asked for are copied.
         let mut lines = Vec::new();
         collect(&self.nodes, &mut lines);
         lines.into_iter().map(|line| {
@@ -238,6 +239,7 @@ pub(crate) fn fill_words(
 /// # Errors
 /// A name without a value, a brace that is not closed, a dollar sign without a name.
 pub(crate) fn fill(text: &str, values: &impl Fn(&str) -> Option<u64>) -> Result<String, String> {
+    // By hand, as an expression engine would be a dependency for one form.
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('$') {

@@ -51,7 +51,6 @@ impl Lateness {
     }
 }
 
-// Shared by the walks of processes, which may stand in the same block. A run has one thread.
 type AllLateness = Rc<RefCell<BTreeMap<(usize, usize), Lateness>>>;
 
 /// A walk through a script. It holds the way from the root of the tree to where it stands.
@@ -117,18 +116,17 @@ impl Frame {
                 *pass <= *count
             }
             Way::For { value, last, .. } => {
-                // The value does not pass the last one: that may be the largest number there is.
                 let goes_on = *value < *last;
                 *value += u64::from(goes_on);
                 goes_on
             }
             Way::Every { pass, count, waits, .. } => {
                 *pass += 1;
-                // The clock is known to the walk only when it is asked for the next event.
                 *waits = true;
                 *pass <= *count
             }
         };
+        // Also at the end, where the frame goes with the next step.
         self.next = 0;
         goes_on
     }
@@ -153,14 +151,13 @@ impl Walk {
             if let Some(until_ns) = begin_timed(frame, now_ns, &self.late) {
                 return Ok(Some(Event::Wait(until_ns)));
             }
-            // A node is a counted reference or a line: nothing of a body is copied for a pass.
             let Some(node) = frame.body.get(frame.next).cloned() else {
                 if !frame.begin_next() {
                     self.frames.pop();
                 }
                 continue;
             };
-            // Before the node is entered: its frame lies above this one then.
+            // Before the node is looked at: a block is behind the walk once it was gone into.
             frame.next += 1;
             match node {
                 Node::Line(line) => return self.command(&line).map(Some),
@@ -185,6 +182,7 @@ impl Walk {
 
     /// Passes of the blocks around the process that this walk is of.
     pub fn passes(&self) -> Vec<Pass> {
+        // The outermost first, as a reader of the source meets them.
         let own = self.frames.iter().filter_map(Frame::pass);
         self.around.iter().cloned().chain(own).collect()
     }
@@ -198,7 +196,6 @@ impl Walk {
         let passes = self.passes();
         let (body, way) = match block {
             Block::Repeat { count, body } => {
-                // The parser has refused names that no block around gives a value.
                 let count = count.value(&passes).unwrap_or(0);
                 (body, (count > 0).then_some(Way::Repeat { pass: 1, count }))
             }
@@ -212,12 +209,11 @@ impl Walk {
             Block::Every { place, period_ms, duration_ms, body } => {
                 let place = place.clone();
                 let period_ns = period_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND);
-                // A period that the duration cuts short still has its pass, as its beginning lies within.
                 let (count, first_ns) = (duration_ms.div_ceil(*period_ms), None);
                 (body, Some(Way::Every { place, pass: 1, count, period_ns, first_ns, waits: true }))
             }
             Block::Concurrent { place, processes } => {
-                // A process has a walk of its own, so that a block in one does not hold up another.
+                // One record of lateness for all: a user looks for the block, not for the process.
                 let walks = processes.iter().map(|process| Self {
                     late: self.late.clone(),
                     brace: process.place.clone(),
@@ -227,6 +223,7 @@ impl Walk {
                 return Some(Event::Processes(Place { passes, ..place.clone() }, walks));
             }
         };
+        // Without a pass there is nothing to go into.
         if let Some(way) = way {
             self.frames.push(Frame { body: body.clone(), next: 0, way });
         }
@@ -244,13 +241,11 @@ fn begin_timed(frame: &mut Frame, now_ns: u64, late: &AllLateness) -> Option<u64
     }
     // The first pass begins at the next multiple, or now if the clock stands at one.
     let first_ns = *first_ns.get_or_insert(now_ns.div_ceil(*period_ns).saturating_mul(*period_ns));
-    // Counted from the first pass, not from the one before: lateness does not add up.
     let due_ns = first_ns.saturating_add((*pass - 1).saturating_mul(*period_ns));
     if now_ns < due_ns {
         return Some(due_ns);
     }
     *waits = false;
-    // A block that is entered again in each pass of an outer one has one sum, by its place in the source.
     let mut all = late.borrow_mut();
     let key = (place.line, place.column);
     let own =
@@ -298,11 +293,9 @@ impl Script {
         let mut walks = vec![self.walk()];
         std::iter::from_fn(move || {
             loop {
-                // At the end of all time every pass of an `every` is due.
                 match walks.last_mut()?.next(u64::MAX) {
                     Ok(Some(Event::Command(command))) => return Some(*command),
                     Ok(Some(Event::Processes(_, processes))) => {
-                        // The last of the list is walked first.
                         walks.extend(processes.into_iter().rev());
                     }
                     Ok(Some(Event::Wait(_)) | None) | Err(_) => drop(walks.pop()),
@@ -346,6 +339,7 @@ fn survey<S: Clone + PartialEq, E: From<ScriptError>>(
             continue;
         }
         let (variable, first, last, body) = range_of(block, passes);
+        // Asked once, not in each of a million passes.
         let differs = differs_by_pass(body);
         for number in first..=last {
             cancellation::check();
@@ -354,7 +348,6 @@ fn survey<S: Clone + PartialEq, E: From<ScriptError>>(
             let visited = survey(body, passes, state, visit);
             passes.pop();
             visited?;
-            // What changes nothing once changes nothing again: a loop of 10^9 passes is surveyed in one.
             if !differs && *state == before {
                 break;
             }
@@ -440,6 +433,7 @@ fn extent_of_block(block: &Block, passes: &mut Vec<Pass>) -> Extent {
         // Processes wait side by side.
         return Extent { wait_milliseconds: wait_milliseconds.unwrap_or(0), ..all };
     }
+    // The number of passes in this pass of the blocks around, which may have variables for bounds.
     let (variable, first, last, body) = range_of(block, passes);
     let count = if first > last { 0 } else { (last - first).saturating_add(1) };
     let mut of_pass = |number: u64| {
@@ -451,10 +445,8 @@ fn extent_of_block(block: &Block, passes: &mut Vec<Pass>) -> Extent {
     let all = if count == 0 {
         Extent::default()
     } else if differs_by_pass(body) && count <= COUNTED_PASSES_MAX {
-        // The sum is exact where passes may differ, as long as they can be counted in a moment.
         (first..=last).map(of_pass).fold(Extent::default(), Extent::plus)
     } else {
-        // A lower or upper bound then; it serves the display of progress alone.
         of_pass(last).times(count)
     };
     match block {

@@ -308,6 +308,7 @@ impl<'a> Words<'a> {
 
     /// Bytes of one call to an open file.
     fn open_data(&mut self) -> Result<OpenData, String> {
+        // One call: unlike `put`, these lines are no groups of calls.
         let length = self.call_bytes("the length")?;
         let (kind, seed) = self.data(length)?;
         Ok(OpenData { length, kind, seed })
@@ -334,6 +335,7 @@ impl<'a> Words<'a> {
 
     /// Flags of open(2), divided by commas, and the mode behind them if a file may be made.
     fn open_flags(&mut self) -> Result<OpenFlags, String> {
+        // One word, as the flags of open(2) are one argument.
         let text = self.word("the flags")?;
         let mut flags = OpenFlags::default();
         let mut makes = false;

@@ -173,7 +173,7 @@ impl<F: FileSystem> FileSystem for Planted<F> {
         caller: &Caller,
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
-    ) -> Result<(), Errno> {
+    ) -> Result<InodeNumber, Errno> {
         self.real.rename_with_whiteout(caller, from, to).await
     }
 

@@ -130,7 +130,7 @@ impl FileSystem for Probe {
         caller: &Caller,
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
-    ) -> Result<(), Errno> {
+    ) -> Result<InodeNumber, Errno> {
         self.note("rename_with_whiteout", (caller, from, to));
         self.inner.rename_with_whiteout(caller, from, to).await
     }
