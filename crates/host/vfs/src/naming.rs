@@ -203,6 +203,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 (true, true) => self.must_be_empty(inode).await?,
                 (false, false) => {}
             }
+            self.may_lose_name(inode).await?;
             // The name first, then the inode: a cut between leaves an inode without names, which
             // recovery deletes.
             self.file_system().unlink(caller, directory, name).await?;
@@ -210,6 +211,16 @@ impl<F: FileSystem + 'static> Vfs<F> {
             inode
         };
         self.forget_if_nameless(inode).await
+    }
+
+    /// The engine of a library deletes a file with its last name, where the real one keeps it until it is
+    /// closed (`my_inode` of `yaffs_unlink_file_if_needed`): such a call is refused.
+    pub(crate) async fn may_lose_name(&self, inode: InodeNumber) -> Result<(), Errno> {
+        if !self.file_system().is_library() || !self.is_open(inode) {
+            return Ok(());
+        }
+        let links = self.file_system().attributes(inode).await?.links;
+        if links > 1 { Ok(()) } else { Err(Errno::Ebusy) }
     }
 
     pub(crate) async fn must_be_empty(&self, directory: InodeNumber) -> Result<(), Errno> {

@@ -124,6 +124,9 @@ impl<F: FileSystem + 'static> Vfs<F> {
         if !is_known {
             return Err(Errno::Einval);
         }
+        if let Some(replaced) = replaced.filter(|_| mode != RenameMode::Exchange) {
+            self.may_lose_name(replaced).await?;
+        }
         let (from, to) = ((from_directory, from_name), (to_directory, to_name));
         match mode {
             RenameMode::Replace | RenameMode::NoReplace => {

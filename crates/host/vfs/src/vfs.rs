@@ -625,6 +625,10 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.file_system.allocate(caller, file.inode, part, keeps_size).await
     }
 
+    pub(crate) fn is_open(&self, inode: InodeNumber) -> bool {
+        self.users.borrow().contains_key(&inode)
+    }
+
     /// Whether any file is open: such a mount cannot be ended (`EBUSY` of `umount`).
     pub fn has_open_files(&self) -> bool {
         !self.users.borrow().is_empty()

@@ -215,7 +215,13 @@ impl<F: FileSystem + 'static> Runner<F> {
             }
             Step::Control(_) => return Ok(false),
         };
-        done.map(|()| true).map_err(|error| RunError::new(call, error))
+        let is_library = self.machine.vfs.file_system().is_library();
+        done.map(|()| true).map_err(|error| match (call, error) {
+            ("unlink" | "unlinkn" | "rename", Errno::Ebusy) if is_library => {
+                RunError::open_in_library(call)
+            }
+            _ => RunError::new(call, error),
+        })
     }
 
     async fn make(&self, path: &[u8], new: NewInode<'_>) -> Result<(), Errno> {

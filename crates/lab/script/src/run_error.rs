@@ -30,6 +30,13 @@ impl RunError {
         Self { call, error, advice: advice.to_owned() }
     }
 
+    /// A call that would take the last name of an open file away, under a library.
+    pub(crate) fn open_in_library(call: &'static str) -> Self {
+        let advice =
+            "; this library keeps no file that is open without a name here: close it first";
+        Self { call, error: Errno::Ebusy, advice: advice.to_owned() }
+    }
+
     /// A call on a name as which no file is open.
     pub(crate) fn not_open(call: &'static str, name: &str) -> Self {
         let advice = format!("; no file is open as `{name}`: `open {name} PATH FLAGS` comes first");

@@ -35,8 +35,7 @@ async fn open_with(vfs: &Vfs<SharedMount>, path: &[u8], seed: u64) -> Result<Ope
     Ok(file)
 }
 
-async fn unlinked_and_replaced(vfs: Rc<Vfs<SharedMount>>, kind: &Kind) -> Result<(), Errno> {
-    let free = vfs.file_system().space().free_blocks;
+async fn unlinked_and_replaced(vfs: &Vfs<SharedMount>) -> Result<(), Errno> {
     let unlinked = open_with(&vfs, b"unlinked", 1).await?;
     let replaced = open_with(&vfs, b"replaced", 2).await?;
     let moved = open_with(&vfs, b"moved", 3).await?;
@@ -64,19 +63,32 @@ async fn unlinked_and_replaced(vfs: Rc<Vfs<SharedMount>>, kind: &Kind) -> Result
     }
     vfs.sync().await?;
     assert!(!vfs.has_open_files());
-    // Nothing of 60 kB is left: what JFFS2 and YAFFS2 keep are the records of names.
-    let lost = free.saturating_sub(vfs.file_system().space().free_blocks);
-    let block_bytes = vfs.file_system().space().block_bytes;
-    assert!(lost * u64::from(block_bytes) < 40_000, "{}: {lost} blocks", kind.name);
+    Ok(())
+}
+
+/// Removes and replaces names of open files again and again; the bytes of them must not stay.
+async fn over_and_over(vfs: Rc<Vfs<SharedMount>>, kind: &Kind) -> Result<(), Errno> {
+    const ROUNDS: u64 = 16;
+    unlinked_and_replaced(&vfs).await?;
+    let free = vfs.file_system().space().free_blocks;
+    for _ in 0..ROUNDS {
+        unlinked_and_replaced(&vfs).await?;
+    }
+    let space = vfs.file_system().space();
+    let lost_bytes = free.saturating_sub(space.free_blocks) * u64::from(space.block_bytes);
+    // Half of what the files had: JFFS2 counts what is obsolete in the block that it writes as lost, and the log of
+    // NILFS2 keeps all until a cleaner comes.
+    assert!(lost_bytes < ROUNDS * 40_000 || kind.name == "nilfs2", "{}: {lost_bytes}", kind.name);
     Ok(())
 }
 
 #[test]
 fn bytes_of_an_open_file_outlive_its_name() {
-    for (kind, profile) in every_profile() {
+    // The library refuses such calls: the engine would delete the file at once.
+    for (kind, profile) in every_profile().filter(|(_, profile)| *profile != "yaffs-direct") {
         let outcome = run(chip(128), &driver(), 1, async move |machine| {
             let mounted = machine.mount(kind, &request(kind, profile)).await.expect("mounted");
-            let done = unlinked_and_replaced(mounted.vfs.clone(), kind).await;
+            let done = over_and_over(mounted.vfs.clone(), kind).await;
             assert_eq!(done, Ok(()), "{} {profile}", kind.name);
             mounted.unmount().await.expect("unmounted");
             assert_eq!(mounted.file_system.findings().await, [], "{} {profile}", kind.name);
@@ -166,4 +178,11 @@ fn calls_on_open_files_answer_as_linux_does() {
     );
     let wrong = play(jffs2, profile, "fails ENOSPC mkdir a 755\n").expect_err("it succeeds");
     assert!(wrong.ends_with("was expected, but the call succeeded"));
+    let (yaffs2, library) =
+        every_profile().find(|(_, profile)| *profile == "yaffs-direct").expect("a row");
+    let text = "put a 644 10 10 x 1\nput b 644 10 10 x 2\nopen o a rw\nfails EBUSY unlink a\n\
+                fails EBUSY rename b a\nlink a c\nunlink a\nclose o\nunlink c\nunlink b\n";
+    assert_eq!(play(yaffs2, library, text), Ok(()));
+    let wrong = play(yaffs2, library, "open o a rw,creat\nunlink a\n").expect_err("refused");
+    assert!(wrong.ends_with("open without a name here: close it first"), "{wrong}");
 }
