@@ -91,7 +91,7 @@ fn play_walk(mut walk: Walk, ground: &Ground, stage: &mut impl Stage) -> Result<
             None => return Ok(()),
             Some(Event::Command(command)) => stage.command(&command)?,
             Some(Event::Wait(until_ns)) => {
-                wait_until(ground.clock, until_ns, stage).map_err(outside)?;
+                wait_until(ground.clock, until_ns, stage).map_err(|error| outside(&error))?;
             }
             Some(Event::Processes(_, walks)) => run_processes(&walks, ground, stage)?,
         }
@@ -99,7 +99,7 @@ fn play_walk(mut walk: Walk, ground: &Ground, stage: &mut impl Stage) -> Result<
 }
 
 /// An error that no line is to blame for.
-fn outside(error: io::Error) -> LineError {
+fn outside(error: &io::Error) -> LineError {
     ("0".into(), error.to_string())
 }
 
@@ -117,15 +117,15 @@ fn wait_until(clock: Clock, until_ns: u64, stage: &mut impl Stage) -> io::Result
 /// Starts a process of the system for each walk, and waits for all of them.
 fn run_processes(walks: &[Walk], ground: &Ground, stage: &mut impl Stage) -> Result<(), LineError> {
     let started: io::Result<Vec<Child>> = walks.iter().map(|walk| start(walk, ground)).collect();
-    let mut waiting = started.map_err(outside)?;
+    let mut waiting = started.map_err(|error| outside(&error))?;
     // Looked at all the time: the kernel's log of a chip is a ring, which processes fill.
     while waiting.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) {
         sleep(LOOK);
-        stage.look().map_err(outside)?;
+        stage.look().map_err(|error| outside(&error))?;
     }
     let mut first = None;
     for child in waiting.drain(..) {
-        let output = child.wait_with_output().map_err(outside)?;
+        let output = child.wait_with_output().map_err(|error| outside(&error))?;
         let text = String::from_utf8_lossy(&output.stdout);
         for line in text.lines() {
             let (place, reason) = line.split_once('\t').unwrap_or(("0", line));
@@ -133,7 +133,7 @@ fn run_processes(walks: &[Walk], ground: &Ground, stage: &mut impl Stage) -> Res
                 Some(place) => {
                     first.get_or_insert((place.to_owned(), reason.to_owned()));
                 }
-                None => stage.failed(place, reason).map_err(outside)?,
+                None => stage.failed(place, reason).map_err(|error| outside(&error))?,
             }
         }
         if !output.status.success() {
@@ -228,7 +228,9 @@ impl Stage for ProcessStage {
         match self.calls.carry_out(command) {
             Ok(None) => Ok(()),
             Err(reason) if !self.keeps_going => Err((place, reason)),
-            Ok(Some(reason)) | Err(reason) => self.failed(&place, &reason).map_err(outside),
+            Ok(Some(reason)) | Err(reason) => {
+                self.failed(&place, &reason).map_err(|error| outside(&error))
+            }
         }
     }
 

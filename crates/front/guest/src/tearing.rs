@@ -223,14 +223,13 @@ impl Setup {
         let mut calls = Calls::below(&self.mount_point);
         for command in script.commands() {
             last_line = command.place.line;
-            match &command.step {
-                Step::Sleep { milliseconds } => sleep(Duration::from_millis(*milliseconds)),
-                _ => {
-                    let made = calls.carry_out(&command);
-                    // The result of a call during which the power was cut has no meaning.
-                    if let (Ok(Some(reason)) | Err(reason), false) = (made, is_dead()?) {
-                        let _ = writeln!(failures, "{}\t{reason}", command.place.behind_file());
-                    }
+            if let Step::Sleep { milliseconds } = command.step {
+                sleep(Duration::from_millis(milliseconds));
+            } else {
+                let made = calls.carry_out(&command);
+                // The result of a call during which the power was cut has no meaning.
+                if let (Ok(Some(reason)) | Err(reason), false) = (made, is_dead()?) {
+                    let _ = writeln!(failures, "{}\t{reason}", command.place.behind_file());
                 }
             }
             if is_dead()? {

@@ -109,9 +109,10 @@ impl Engine {
         if inode.is_chain_whole.get() && !is_fixed {
             let needed = inode.size_bytes.get().div_ceil(self.volume.cluster_bytes());
             // `fallocate` may have set clusters aside behind the end.
-            let needed = match inode.has_clusters_behind_end.get() {
-                true => needed.max(inode.chain.borrow().len() as u64),
-                false => needed,
+            let needed = if inode.has_clusters_behind_end.get() {
+                needed.max(inode.chain.borrow().len() as u64)
+            } else {
+                needed
             };
             assert_eq!(
                 inode.chain.borrow().len() as u64,

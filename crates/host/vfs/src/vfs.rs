@@ -18,6 +18,7 @@ const ATTRIBUTE_NAME_BYTES_MAX: usize = 255;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of open(2)")]
 pub struct OpenOptions {
     /// Make it with these permission bits if it is not there (`O_CREAT`).
     pub create: Option<u32>,
@@ -49,6 +50,7 @@ pub enum Access {
 
 /// A file that is open; [`Vfs::close`] it. A file that was written is flushed then.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of open(2)")]
 pub struct OpenFile {
     pub(crate) inode: InodeNumber,
     appends: bool,

@@ -28,7 +28,7 @@ fn names(group: Group) -> Vec<&'static str> {
     COMMANDS.iter().filter(|row| row.group == group).map(|row| row.name).collect()
 }
 
-/// What is highlighted as one kind: the name of a Vim group, the scope of TextMate, and the words.
+/// What is highlighted as one kind: the name of a Vim group, the scope of `TextMate`, and the words.
 fn kinds() -> [(&'static str, &'static str, Vec<&'static str>); 4] {
     [
         ("Statement", "keyword.control", [names(Group::Block), names(Group::Prefix)].concat()),
@@ -91,7 +91,7 @@ syntax match nandlabErrno /\\<E[A-Z0-9]\\+\\>/
     text
 }
 
-/// The grammar of TextMate, which Visual Studio Code reads, as JSON.
+/// The grammar of `TextMate`, which Visual Studio Code reads, as JSON.
 pub fn textmate_grammar() -> String {
     // The first rule that matches a place wins, so comments come before all else.
     let mut rules = vec![

@@ -344,7 +344,7 @@ impl Reader {
         for sample in 0..scope.samples.len() {
             let values = |name: &str| scope.value(sample, name);
             let filled = fill_words(words, &values)
-                .map_err(|(column, reason)| at((column, hinted(reason, words, scope))))?;
+                .map_err(|(column, reason)| at((column, hinted(&reason, words, scope))))?;
             let step = step_of(&filled).map_err(at)?;
             check(&step, expectation, scope).map_err(|reason| at((words[0].column, reason)))?;
             first.get_or_insert(step);
@@ -355,7 +355,7 @@ impl Reader {
 }
 
 /// Adds the variable that may have been meant.
-fn hinted(reason: String, words: &[Word], scope: &Scope) -> String {
+fn hinted(reason: &str, words: &[Word], scope: &Scope) -> String {
     // The first unknown name is the one that the reason is about.
     let names = words.iter().flat_map(|word| word.text.split('$').skip(1)).map(|rest| {
         let rest = rest.trim_start_matches('{');

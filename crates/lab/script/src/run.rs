@@ -9,6 +9,7 @@ use fs_api::{Caller, Changes, Errno, FileSystem, NewInode, Time};
 use sim::{Lock, Sim};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use vfs::{Access, OpenFile, OpenOptions, Vfs};
 
@@ -121,15 +122,7 @@ impl<F: FileSystem + 'static> Runner<F> {
                 ("put", self.put(path, *permissions, call).await)
             }
             Step::PutMany { prefix, numbers, permissions, call } => {
-                let mut done = Ok(());
-                for number in numbers.clone() {
-                    let call = WriteCall { seed: call.seed.wrapping_add(number), ..call.clone() };
-                    done = self.put(&numbered(prefix, number), *permissions, &call).await;
-                    if done.is_err() {
-                        break;
-                    }
-                }
-                ("putn", done)
+                ("putn", self.put_many(prefix, numbers.clone(), *permissions, call).await)
             }
             Step::Append { path, call } => {
                 let options = OpenOptions { append: true, ..OpenOptions::default() };
@@ -172,15 +165,7 @@ impl<F: FileSystem + 'static> Runner<F> {
             }
             Step::Unlink { path } => ("unlink", self.machine.vfs.unlink(caller, path).await),
             Step::UnlinkMany { prefix, numbers } => {
-                let mut done = Ok(());
-                for number in numbers.clone() {
-                    // Each call has its own time; `caller` has that of the line's beginning.
-                    done = self.machine.vfs.unlink(&self.caller(), &numbered(prefix, number)).await;
-                    if done.is_err() {
-                        break;
-                    }
-                }
-                ("unlinkn", done)
+                ("unlinkn", self.unlink_many(prefix, numbers.clone()).await)
             }
             Step::MakeDirectory { path, permissions } => {
                 let kept = permissions & MKDIR_PERMISSIONS;
@@ -222,6 +207,28 @@ impl<F: FileSystem + 'static> Runner<F> {
             }
             _ => RunError::new(call, error),
         })
+    }
+
+    async fn put_many(
+        &self,
+        prefix: &[u8],
+        numbers: Range<u64>,
+        permissions: u32,
+        call: &WriteCall,
+    ) -> Result<(), Errno> {
+        for number in numbers {
+            let call = WriteCall { seed: call.seed.wrapping_add(number), ..call.clone() };
+            self.put(&numbered(prefix, number), permissions, &call).await?;
+        }
+        Ok(())
+    }
+
+    async fn unlink_many(&self, prefix: &[u8], numbers: Range<u64>) -> Result<(), Errno> {
+        for number in numbers {
+            // Each call has its own time.
+            self.machine.vfs.unlink(&self.caller(), &numbered(prefix, number)).await?;
+        }
+        Ok(())
     }
 
     async fn make(&self, path: &[u8], new: NewInode<'_>) -> Result<(), Errno> {
@@ -330,10 +337,10 @@ impl<F: FileSystem + 'static> Runner<F> {
     async fn fsync(&self, target: &[u8], is_data_only: bool) -> Result<(), Errno> {
         let vfs = &self.machine.vfs;
         if let Some(open) = self.open_as(target) {
-            return match is_data_only {
-                true => vfs.fdatasync(&self.caller(), &open.file).await,
-                false => vfs.fsync(&self.caller(), &open.file).await,
-            };
+            if is_data_only {
+                return vfs.fdatasync(&self.caller(), &open.file).await;
+            }
+            return vfs.fsync(&self.caller(), &open.file).await;
         }
         // To read, as a directory can be opened in no other way.
         let options = OpenOptions { access: Access::Read, ..OpenOptions::default() };

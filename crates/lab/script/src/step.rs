@@ -76,6 +76,7 @@ pub enum AllocateMode {
 
 /// How `open` opens a file, in the flags of open(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of open(2)")]
 pub struct OpenFlags {
     /// Bytes may be read (`O_RDONLY`, `O_RDWR`).
     pub reads: bool,

@@ -244,15 +244,14 @@ pub(crate) fn fill(text: &str, values: &impl Fn(&str) -> Option<u64>) -> Result<
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('$') {
         filled.push_str(before);
-        let (name, after) = match behind.strip_prefix('{') {
-            Some(inner) => inner
+        let (name, after) = if let Some(inner) = behind.strip_prefix('{') {
+            inner
                 .split_once('}')
-                .ok_or_else(|| format!("`{text}`: `${{` has no `}}`: write `${{NAME}}`"))?,
-            None => {
-                let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-                let end = behind.find(|letter| !is_name(letter)).unwrap_or(behind.len());
-                behind.split_at(end)
-            }
+                .ok_or_else(|| format!("`{text}`: `${{` has no `}}`: write `${{NAME}}`"))?
+        } else {
+            let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+            let end = behind.find(|letter| !is_name(letter)).unwrap_or(behind.len());
+            behind.split_at(end)
         };
         if name.is_empty() {
             return Err(format!("`{text}`: `$` has no name: write a dollar sign as %24 here"));

@@ -32,13 +32,13 @@ impl Word {
 /// Column and reason.
 pub(crate) fn step_of(words: &[Word]) -> Result<Step, (usize, String)> {
     let end = words.last().map_or(1, Word::end);
-    let mut reader = Words { words: words.iter(), at: 1, end };
+    let mut reader = Words { rest: words.iter(), at: 1, end };
     reader.step().map_err(|reason| (reader.at, reason))
 }
 
 /// The words of a line that are left.
 struct Words<'a> {
-    words: Iter<'a, Word>,
+    rest: Iter<'a, Word>,
     /// Column of the word that was read last, or behind the last word if one is missing.
     at: usize,
     end: usize,
@@ -46,7 +46,7 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn next(&mut self) -> Option<&'a str> {
-        let word = self.words.next()?;
+        let word = self.rest.next()?;
         self.at = word.column;
         Some(&word.text)
     }
@@ -67,7 +67,7 @@ impl<'a> Words<'a> {
             }
             "append" => Step::Append { path: self.path()?, call: self.write_call()? },
             // By its number of words: a path has an offset and a chunk more.
-            "write" if self.words.len() == 4 => {
+            "write" if self.rest.len() == 4 => {
                 Step::WriteOpen { name: self.name()?, data: self.open_data()? }
             }
             "write" => {
@@ -244,7 +244,7 @@ impl<'a> Words<'a> {
 
     /// The few programs of the language, each in the forms that are carried out.
     fn program(&mut self) -> Result<ControlLine, String> {
-        let mut words: Vec<&str> = self.words.by_ref().map(|word| word.text.as_str()).collect();
+        let mut words: Vec<&str> = self.rest.by_ref().map(|word| word.text.as_str()).collect();
         // Programs print nothing here, so there is nothing to silence.
         if words.last() == Some(&">/dev/null") {
             words.pop();
@@ -369,7 +369,7 @@ impl<'a> Words<'a> {
         }
         if makes {
             // A mode is asked for by open(2) with O_CREAT; 644 is what editors and shells give.
-            flags.create = Some(if self.words.len() > 0 { self.octal("the mode")? } else { 0o644 });
+            flags.create = Some(if self.rest.len() > 0 { self.octal("the mode")? } else { 0o644 });
         }
         Ok(flags)
     }
@@ -389,13 +389,11 @@ impl<'a> Words<'a> {
     }
 
     fn word(&mut self, what: &str) -> Result<&'a str, String> {
-        match self.next() {
-            Some(word) => Ok(word),
-            None => {
-                self.at = self.end;
-                Err(format!("{what} is missing"))
-            }
+        if let Some(word) = self.next() {
+            return Ok(word);
         }
+        self.at = self.end;
+        Err(format!("{what} is missing"))
     }
 
     fn path(&mut self) -> Result<Vec<u8>, String> {

@@ -257,7 +257,7 @@ impl Session {
                 (command.place, done)
             }
             Event::Processes(place, walks) => {
-                let done = self.processes(walks, machine, mount).await;
+                let done = self.processes(walks, machine, mount.as_ref()).await;
                 if self.error.is_some() {
                     return false;
                 }
@@ -281,7 +281,7 @@ impl Session {
         &mut self,
         walks: Vec<Walk>,
         machine: &Machine,
-        mount: &Option<Mount>,
+        mount: Option<&Mount>,
     ) -> Result<(), (Place, String)> {
         let Some(Mount { runner, .. }) = mount else { return Ok(()) };
         let ends = Rc::new(ProcessEnds {

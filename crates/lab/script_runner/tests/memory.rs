@@ -7,7 +7,7 @@ use nand::{Chip, FaultSettings, Storage, find_part};
 use script_runner::{Setup, run};
 use std::rc::Rc;
 
-/// The most memory that this process has had, KiB (`VmHWM` of proc_pid_status(5)).
+/// The most memory that this process has had, KiB (`VmHWM` in `/proc/self/status`).
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a high-water mark");

@@ -119,38 +119,13 @@ impl Calls {
                 };
                 Ok(rustix::fs::fallocate(file, flags, *offset, *length)?)
             }
-            Step::Open { name, path, flags } => {
-                if self.files.contains_key(name) {
-                    let reason =
-                        format!("a file is open as `{name}` already: `close {name}` comes first");
-                    return Err(io::Error::other(reason));
-                }
-                let file = options_of(flags).open(at(path))?;
-                self.files.insert(name.clone(), file);
-                Ok(())
-            }
-            Step::WriteOpen { name, data } => {
-                let bytes = bytes_of(data);
-                self.open_file(name)?.write_all(&bytes)
-            }
-            Step::WriteOpenAt { name, offset, data } => {
-                self.open_file(name)?.write_all_at(&bytes_of(data), *offset)
-            }
-            Step::ReadOpenAt { name, offset, length } => {
-                let mut bytes = vec![0; *length as usize];
-                self.open_file(name)?.read_at(&mut bytes, *offset).map(drop)
-            }
-            Step::TruncateOpen { name, size } => self.open_file(name)?.set_len(*size),
-            Step::Close { name } => {
-                self.open_file(name)?;
-                // `File` tells of no error when it is closed, and the file systems have none to tell.
-                self.files.remove(name);
-                Ok(())
-            }
-            Step::Exit => {
-                self.files.clear();
-                Ok(())
-            }
+            Step::Open { .. }
+            | Step::WriteOpen { .. }
+            | Step::WriteOpenAt { .. }
+            | Step::ReadOpenAt { .. }
+            | Step::TruncateOpen { .. }
+            | Step::Close { .. }
+            | Step::Exit => self.use_files(step),
             Step::Link { from, to } => std::fs::hard_link(at(from), at(to)),
             Step::Symlink { target, path } => {
                 std::os::unix::fs::symlink(OsStr::from_bytes(target), at(path))
@@ -183,6 +158,45 @@ impl Calls {
                 Ok(rustix::fs::setxattr(at(path), name, value, XattrFlags::empty())?)
             }
             Step::Sleep { .. } | Step::Control(_) => Ok(()),
+        }
+    }
+
+    /// Makes the calls of a step about open files.
+    fn use_files(&mut self, step: &Step) -> io::Result<()> {
+        match step {
+            Step::Open { name, path, flags } => {
+                if self.files.contains_key(name) {
+                    let reason =
+                        format!("a file is open as `{name}` already: `close {name}` comes first");
+                    return Err(io::Error::other(reason));
+                }
+                let file = options_of(flags).open(self.root.join(relative(path)))?;
+                self.files.insert(name.clone(), file);
+                Ok(())
+            }
+            Step::WriteOpen { name, data } => {
+                let bytes = bytes_of(data);
+                self.open_file(name)?.write_all(&bytes)
+            }
+            Step::WriteOpenAt { name, offset, data } => {
+                self.open_file(name)?.write_all_at(&bytes_of(data), *offset)
+            }
+            Step::ReadOpenAt { name, offset, length } => {
+                let mut bytes = vec![0; *length as usize];
+                self.open_file(name)?.read_at(&mut bytes, *offset).map(drop)
+            }
+            Step::TruncateOpen { name, size } => self.open_file(name)?.set_len(*size),
+            Step::Close { name } => {
+                self.open_file(name)?;
+                // `File` tells of no error when it is closed, and the file systems have none to tell.
+                self.files.remove(name);
+                Ok(())
+            }
+            Step::Exit => {
+                self.files.clear();
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 

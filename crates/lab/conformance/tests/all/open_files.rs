@@ -36,25 +36,25 @@ async fn open_with(vfs: &Vfs<SharedMount>, path: &[u8], seed: u64) -> Result<Ope
 }
 
 async fn unlinked_and_replaced(vfs: &Vfs<SharedMount>) -> Result<(), Errno> {
-    let unlinked = open_with(&vfs, b"unlinked", 1).await?;
-    let replaced = open_with(&vfs, b"replaced", 2).await?;
-    let moved = open_with(&vfs, b"moved", 3).await?;
+    let unlinked = open_with(vfs, b"unlinked", 1).await?;
+    let replaced = open_with(vfs, b"replaced", 2).await?;
+    let moved = open_with(vfs, b"moved", 3).await?;
     vfs.unlink(&CALLER, b"unlinked").await?;
     vfs.rename(&CALLER, b"moved", b"replaced").await?;
     vfs.sync().await?;
     vfs.drop_caches().await?;
     assert_eq!(vfs.stat(b"unlinked").await, Err(Errno::Enoent));
     for (file, seed) in [(&unlinked, 1), (&replaced, 2), (&moved, 3)] {
-        assert!(contents(&vfs, file).await? == bytes(seed), "file {seed}");
+        assert!(contents(vfs, file).await? == bytes(seed), "file {seed}");
         // Written behind the removal of the name, too.
         vfs.write(&CALLER, file, 20_000, &[seed as u8; 100]).await?;
         vfs.fsync(&CALLER, file).await?;
-        let all = contents(&vfs, file).await?;
+        let all = contents(vfs, file).await?;
         assert!(all.len() == 20_100 && all[20_000..].iter().all(|byte| u64::from(*byte) == seed));
     }
     // The name is free for another file.
-    let other = open_with(&vfs, b"unlinked", 4).await?;
-    assert!(contents(&vfs, &unlinked).await?[..20_000] == bytes(1));
+    let other = open_with(vfs, b"unlinked", 4).await?;
+    assert!(contents(vfs, &unlinked).await?[..20_000] == bytes(1));
     for file in [unlinked, replaced, moved, other] {
         vfs.close(&CALLER, file).await?;
     }
