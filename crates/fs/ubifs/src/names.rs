@@ -384,13 +384,10 @@ impl Engine {
         let (mode, data) = contents_of(NewInode::Special(device, (0, 0)))?;
         let request =
             Request { new_inode: true, new_inode_bytes: data.len(), ..Request::default() };
-        let size = data.len() as u64;
         let budget = self.budget(caller, &request).await?;
         match self.new_inode(caller, parent, mode, data) {
-            Ok(inode) => {
-                inode.data.borrow_mut().node.size = size;
-                Ok((inode, budget))
-            }
+            // Its size stays 0, where `ubifs_mknod` sets that of other devices to the length of their number.
+            Ok(inode) => Ok((inode, budget)),
             Err(error) => {
                 self.release(budget);
                 Err(error)
