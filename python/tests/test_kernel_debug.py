@@ -9,7 +9,7 @@ from debug_kernels import MODULE_ARGUMENTS, complaints, debug_kernel_or_skip
 from kernel_lab import SOURCE, build_or_skip, patched_source, run_script
 from long_tests import only_long
 
-from nandlab.vm import VmRunError
+from nandlab.vm import Kernel, VmRunError
 
 SOAK_REQUESTS = int(os.environ.get("NANDLAB_SOAK_REQUESTS", "60000"))
 """Of each scheduler and kernel: three rounds, one of them with requests that come back."""
