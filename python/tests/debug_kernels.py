@@ -46,7 +46,7 @@ def _find(stock: Kernel, series: str, kind: str) -> Kernel:
         if not target.is_dir():
             _build(stock, series, kind, target)
     record = json.loads((target / "kernel.json").read_text(encoding="utf-8"))
-    return Kernel(record["release"], record["package_version"], target / "vmlinux", target)
+    return Kernel(record["release"], record["package_version"], target / "image", target)
 
 
 def _build(stock: Kernel, series: str, kind: str, target: Path) -> None:

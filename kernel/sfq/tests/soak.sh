@@ -27,7 +27,7 @@ counts_balance() {
 		fail "requests are still queued: $(cat "$sched/state")"
 }
 
-# Somebody who looks at everything and turns each knob to what it is, as long as the load lasts.
+# Reads every file of the scheduler and writes each tunable back, as long as the load lasts.
 meddle() {
 	while [ -e /run/meddle ]; do
 		cat "$sched"/* > /dev/null 2>&1 || true
