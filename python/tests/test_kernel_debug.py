@@ -54,6 +54,7 @@ def silent_console(
             processors=2,
             deadline_s=deadline_s,
             memory_mib=MEMORY_MIB,
+            kernel_arguments="slub_debug=A,sfq_queue,sfq2_queue",
         )
     except VmRunError as error:
         (folder / "console.txt").write_text(error.console, encoding="utf-8")

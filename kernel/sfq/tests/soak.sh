@@ -8,7 +8,8 @@
 fail_queues_of() {
 	slab=/sys/kernel/slab/${1}_queue
 	[ -e "$slab/failslab" ] || return 0
-	echo 1 > "$slab/failslab"
+	# Read-only in Linux 6.1, where the kernel's command line says `slub_debug=A,CACHE` (mm/slub.c).
+	[ "$(cat "$slab/failslab")" = 1 ] || echo 1 > "$slab/failslab"
 	faults=/sys/kernel/debug/failslab
 	echo 1 > $faults/cache-filter
 	echo 30 > $faults/probability
@@ -85,7 +86,7 @@ soak() {
 		load $disk $size
 		rm /run/meddle
 		wait $meddler || true
-		[ -z "$has_failslab" ] || echo 0 > "/sys/kernel/slab/${1}_queue/failslab"
+		[ -z "$has_failslab" ] || echo 0 > /sys/kernel/debug/failslab/probability
 		counts_balance
 		served=$((served + $(counter dispatched)))
 		short=$((short + $(counter no_memory)))
