@@ -272,8 +272,8 @@ def crash(
         only: Cut only at this operation: the cut point of a violation.
         torn: Leave this of a torn operation: nothing, prefix or data-only. May be repeated. Without
             it: all three.
-        show: Cut only at this operation, and show the tree that is found beside the tree of the
-            application before the cut and after the call that it hits.
+        show: Cut only at this operation. Show the tree that is found beside those that the
+            application had before and would have had after the call.
         dump: Cut only at this operation, and write the chip to this file before it is mounted, with
             data and spare area of every page. Without --torn nothing of the operation is left.
         seed: Seed the values that a kernel takes from its clock.

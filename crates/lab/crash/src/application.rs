@@ -80,6 +80,9 @@ pub(crate) fn tree_after(
         for done in &calls {
             application.call(done).await?;
         }
+        if let Some(done) = calls.last() {
+            application.must_be_clear(&done.command.place)?;
+        }
         application.tree().await
     })
 }
@@ -133,8 +136,8 @@ impl Application {
     fn must_be_clear(&self, place: &Place) -> Result<(), CrashError> {
         let Some(unclear) = &self.unclear else { return Ok(()) };
         let reason = format!(
-            "the call of line {unclear} failed halfway, so what the files hold is not known: expectations \
-             need calls that succeed"
+            "the call of line {unclear} failed halfway, so what the files hold is not known: `expect` and \
+             --show need calls that succeed"
         );
         Err(CrashError::Line { place: place.clone(), reason })
     }
