@@ -63,7 +63,7 @@ pub enum Symptom {
     Missing,
     /// The file ends too early.
     CutShort,
-    /// The file holds zeros alone.
+    /// The file has zeros from some byte on, where others were written: its size is there before its bytes.
     Zeros,
     /// What an `ack` line had promised is not there, but what was there before it.
     Old,
@@ -171,7 +171,13 @@ impl Expectation {
         };
         judged.map_err(|(symptom, at)| {
             let path = self.paths()[at];
-            broken(symptom, path, described(found.rows.get(path)))
+            let row = found.rows.get(path);
+            let text = described(row);
+            let zeros = row.filter(|_| symptom == Symptom::Zeros);
+            let text = zeros.map_or(text.clone(), |row| {
+                format!("{text}, zeros from byte {} on", without_zeros(&row.content).len())
+            });
+            broken(symptom, path, text)
         })
     }
 
@@ -249,7 +255,7 @@ impl Counting<'_> {
             Symptom::Empty
         } else if known().any(|row| is_beginning(bytes, row)) {
             Symptom::CutShort
-        } else if bytes.iter().all(|byte| *byte == 0) {
+        } else if known().any(|row| is_beginning(without_zeros(bytes), row)) {
             Symptom::Zeros
         } else if bytes.iter().enumerate().all(|(place, byte)| {
             *byte == 0 || known().any(|row| row.content.get(place) == Some(byte))
@@ -284,6 +290,12 @@ pub(crate) fn is_alike(one: &Row, other: &Row) -> bool {
     one.facts.kind == other.facts.kind
         && one.facts.target == other.facts.target
         && (Arc::ptr_eq(&one.content, &other.content) || one.content == other.content)
+}
+
+/// The bytes up to the last one that is not zero.
+fn without_zeros(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    &bytes[..end]
 }
 
 fn is_beginning(bytes: &[u8], of: &Row) -> bool {
@@ -429,7 +441,9 @@ mod tests {
             assert_eq!(judged(&free, 25, bytes), None, "{bytes:?}");
         }
         assert_eq!(judged(&free, 25, Some("abcdeg")), Some(Symptom::Other));
-        assert_eq!(judged(&free, 25, Some("abcd\0\0")), Some(Symptom::Mixed));
+        assert_eq!(judged(&free, 25, Some("abcd\0\0")), Some(Symptom::Zeros));
+        let broken = free.judge(25, Some(&tree(&[("cfg", "abcd\0\0")]))).expect_err("zeros");
+        assert_eq!(broken.found, "6 bytes, zeros from byte 4 on");
         assert_eq!(judged(&free, 15, Some("abcde")), Some(Symptom::Other), "not written yet");
         let acknowledged = expectation(file(FileForm::Prefix), &held, &[1]);
         assert_eq!(judged(&acknowledged, 20, Some("abcde")), None);

@@ -242,7 +242,7 @@ fn state(first: &BrokenAt) -> String {
         Symptom::Empty => "is empty".into(),
         Symptom::Missing => "is missing".into(),
         Symptom::CutShort => format!("is cut short ({found})"),
-        Symptom::Zeros => format!("holds zeros alone ({found})"),
+        Symptom::Zeros => format!("has zeros in place of bytes ({found})"),
         Symptom::Old => "is old".into(),
         Symptom::Mixed => format!("holds bytes of several states ({found})"),
         Symptom::Other => format!("holds bytes that it had at no rest point ({found})"),
