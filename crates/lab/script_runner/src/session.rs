@@ -423,6 +423,8 @@ impl Session {
             }
             // The chip goes when the next one comes; `Order` refuses what would need it until then.
             ControlLine::RemoveChip | ControlLine::Workload(_) => {}
+            // A look at the files would read the chip, and change what is counted.
+            ControlLine::AtRest(_) => {}
             ControlLine::PowerCut => unreachable!("carried out by the caller"),
             ControlLine::Format { .. }
             | ControlLine::Attach(_)
