@@ -19,7 +19,13 @@ OLD = 'openat(AT_FDCWD</r>, "a", O_RDWR) = 3</r/a>'
 
 
 def lines_of(*calls: str, **options: str) -> list[str]:
-    """Lines of the script of a log, without its head."""
+    """Joined lines of the script of a log, without its head."""
+    whole = nandlab.strace_import(log_of(*calls), root="/r", join=True, **options)  # type: ignore[arg-type]
+    return _lines(whole.script)
+
+
+def each_of(*calls: str, **options: str) -> list[str]:
+    """Lines of the script of a log, one for each call."""
     return _lines(nandlab.strace_import(log_of(*calls), root="/r", **options).script)  # type: ignore[arg-type]
 
 
@@ -484,16 +490,16 @@ def test_copies_that_the_kernel_makes() -> None:
 def test_waits_are_whole_milliseconds_and_their_rests_are_not_lost() -> None:
     made = [f'mkdir("/r/{name}", 0755) = 0' for name in "abcd"]
     text = log_of(*made, step_us=1700)
-    assert _lines(nandlab.strace_import(text, root="/r").script) == [
+    assert _lines(nandlab.strace_import(text, root="/r", join=True).script) == [
         *("mkdir a 755", "sleep 1", "mkdir b 755", "sleep 2", "mkdir c 755"),
         *("sleep 2", "mkdir d 755"),
     ]
     # What a call is known to have taken is no wait.
     took = log_of(*(f"{one} <0.001500>" for one in made), step_us=1700)
-    lines = _lines(nandlab.strace_import(took, root="/r").script)
+    lines = _lines(nandlab.strace_import(took, root="/r", join=True).script)
     assert [line for line in lines if line.startswith("sleep")] == []
     long = log_of(OPEN, 'write(3</r/a>, "a", 1) = 1', step_us=20_000)
-    assert _lines(nandlab.strace_import(long, root="/r").script) == [
+    assert _lines(nandlab.strace_import(long, root="/r", join=True).script) == [
         *("put a 644 0 4096 z 0", "sleep 20", "write a 0 1 1 h 61"),
     ]
 
