@@ -192,6 +192,7 @@ def _changed(state: State, given: Given) -> tuple[File | None, bytes | None, int
     The name is that of the line; what is outside of the root or has no name is counted.
     """
     name = given.call.name
+    path: bytes | None = None
     if name in ("fchmod", "fchown", "fsetxattr"):
         file, behind = state.file_of(given, 0), 1
     elif "at" in name.removesuffix("xattr"):
@@ -205,7 +206,9 @@ def _changed(state: State, given: Given) -> tuple[File | None, bytes | None, int
     else:
         path = state.path(given, None, 0, follows=not name.startswith("l"))
         file, behind = _at(state, given, path), 1
-    return file, state.named(given, file), behind
+    found = state.named(given, file)
+    # Of several names the line has the one that the call had.
+    return file, found if path is None else path, behind
 
 
 def _at(state: State, given: Given, path: bytes | None) -> File | None:
@@ -267,6 +270,8 @@ def changes_times(state: State, given: Given) -> None:
         times = [number(one.split()[0]) for one in found]
     else:
         times = [_seconds(one, now_s) for one in parts(text)]
+        # A line sets both. `tar` leaves the time of the last access as it is, which is about now.
+        times[:1] = [now_s if times[0] is None else times[0]]
     if file.kind == "link" or None in times or len(times) != 2:
         state.leave_out(given, NO_WORD)
         return

@@ -37,7 +37,7 @@ struct Maker {
 ///
 /// # Errors
 /// The script cannot be read.
-pub(crate) fn carry_out(setup: Setup) -> Result<(), String> {
+pub(crate) fn carry_out(setup: &Setup) -> Result<(), String> {
     let text = std::fs::read_to_string(&setup.file).map_err(|error| error.to_string())?;
     if let Err((place, reason)) = checked_and_played(&text, setup) {
         println!("refused\t{place}\t{reason}");
@@ -45,17 +45,17 @@ pub(crate) fn carry_out(setup: Setup) -> Result<(), String> {
     Ok(())
 }
 
-fn checked_and_played(text: &str, setup: Setup) -> Result<(), LineError> {
+fn checked_and_played(text: &str, setup: &Setup) -> Result<(), LineError> {
     let script = script::parse(text)
         .map_err(|error| (format!("{}:{}", error.line, error.column), error.reason))?;
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     // What is wrong for every maker is told before the process changes its root.
     check(&script, Maker { uid, gid, is_confined: true })?;
     let outside = |error: io::Error| ("0".to_owned(), error.to_string());
-    let (file, mount_point, is_confined) = confined(&setup).map_err(outside)?;
+    let (file, mount_point, is_confined) = confined(setup).map_err(outside)?;
     check(&script, Maker { uid, gid, is_confined })?;
     rustix::process::umask(rustix::fs::Mode::empty());
-    let Setup { keeps_going, waits, .. } = setup;
+    let Setup { keeps_going, waits, .. } = *setup;
     let calls = Calls::below(&mount_point);
     let clock = Clock::begin();
     let ground = Ground { file, mount_point, keeps_going, waits, clock };

@@ -80,7 +80,7 @@ fn dispatch(arguments: &[String]) -> Result<(), String> {
         "list" => list(&options),
         "calls" => calls(&options),
         "process" => process(&options),
-        "host-script" => host_script::carry_out(host_script::Setup {
+        "host-script" => host_script::carry_out(&host_script::Setup {
             file: options.text("file")?.into(),
             directory: options.text("directory")?.into(),
             keeps_going: options.text("keep-going")? == "yes",
