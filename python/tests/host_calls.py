@@ -115,7 +115,9 @@ class Calls:
         known = descriptor(first) if re.match(r"\d+<", first) else None
         if known is not None and known.number in process.files and known.name is not None:
             process.files[known.number].name = known.name + b" (deleted)" * known.is_deleted
-        name = call.name.removesuffix("64").removesuffix("at2") if call.name != "openat2" else "open"
+        name = (
+            call.name.removesuffix("64").removesuffix("at2") if call.name != "openat2" else "open"
+        )
         maker = getattr(self, f"_{name}", None)
         if maker is not None:
             maker(process, arguments, result)

@@ -6,9 +6,11 @@ host`. `host_calls` finds the calls of both logs apart from the importer.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
-import sys
+import tempfile
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,24 +164,25 @@ def guest() -> Path:
         pytest.skip(str(reason))
 
 
-def _replayed(guest: Path, script: Path, folder: Path) -> tuple[str, Path]:
-    """The log of `--in host`, and the directory that it kept."""
-    log, place = folder / "replay.log", folder / "temporary"
-    place.mkdir()
+def _traced(guest: Path, log: Path) -> Path:
+    """A program that runs the guest program under strace; the command itself is not traced."""
+    wrapper = log.with_suffix(".sh")
     traced = [one + TRACED if one.startswith("trace=") else one for one in HOW]
-    command = [sys.executable, "-m", "nandlab", "script", str(script), "--in", "host"]
-    done = subprocess.run(
-        [need_strace(), *traced, *WHOLE, "-o", str(log), *command, "--keep", "--no-sleep"],
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        env=os.environ | {"TMPDIR": str(place), GUEST_PROGRAM_VARIABLE: str(guest)},
-        umask=0o022,
-    )
-    assert done.returncode == 0, done.stderr
-    (kept,) = (one for one in place.iterdir() if one.is_dir())
-    assert f"directory: {kept}\n" in done.stdout
-    return log.read_text(encoding="ascii"), kept
+    words = [need_strace(), *traced, *WHOLE, "-o", str(log), str(guest)]
+    wrapper.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    wrapper.chmod(0o700)
+    return wrapper
+
+
+def _replayed(
+    guest: Path, script: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, Path]:
+    """The log of `--in host`, and the directory that it kept."""
+    log = folder / "replay.log"
+    monkeypatch.setenv(GUEST_PROGRAM_VARIABLE, str(_traced(guest, log)))
+    found = nandlab.script(script, place="host", keep=True, no_sleep=True)
+    assert not found.failures
+    return log.read_text(encoding="ascii"), Path(found.answer["directory"])
 
 
 def _lines(script: str) -> list[str]:
@@ -208,6 +211,20 @@ def differences(name: str, there: list[Event], here: list[Event]) -> str:
     return "\n".join(told)
 
 
+def _folder(folder: Path) -> Path:
+    found = folder / "temporary"
+    found.mkdir(exist_ok=True)
+    return found
+
+
+@pytest.fixture
+def temporary(guest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the command makes its directory."""
+    monkeypatch.setenv(GUEST_PROGRAM_VARIABLE, str(guest))
+    monkeypatch.setattr(tempfile, "tempdir", str(_folder(tmp_path)))
+    return _folder(tmp_path)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_script_makes_the_calls_of_its_program(
     name: str, guest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -221,21 +238,151 @@ def test_a_script_makes_the_calls_of_its_program(
     root = tmp_path / "root"
     root.mkdir()
     _prepared(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(_folder(tmp_path)))
     text = record(tmp_path / "log", program.words, root, *WHOLE)
     found = nandlab.strace_import(text, root=root)
-    script = tmp_path / "script.ops"
-    script.write_text(found.script, encoding="utf-8")
     there = Calls(text, str(root), str(root))
-    log, kept = _replayed(guest, script, tmp_path)
-    here = Calls(log, str(kept), os.getcwd())
+    log, kept = _replayed(guest, found.script, tmp_path, monkeypatch)
+    here = Calls(log, str(kept), "/")
     assert set(there.not_kept) == program.not_kept
     assert set(program.calls) <= {str(one[0]) for one in there.events}
     assert found.answer["files_before"] == found.answer["bytes_drawn"] == 0
-    # The command makes the directory; the calls of the script follow.
-    assert here.events[0] == ("mkdir", b".", 0o700)
-    calls = folded(here.events[1:])
+    calls = folded(here.events)
     said = differences(name, with_times_of(folded(there.events), calls), calls)
     assert not said, said
     # The script of the second log is that of the first.
     again = nandlab.strace_import(log, root=kept)
     assert _lines(again.script) == _lines(found.script)
+
+
+WRITES = "open f0 a rw,creat,dsync 600\nwrite f0 9 x 1\npwrite f0 20 5 x 2\nfsync f0\nclose f0\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (WRITES.replace("20 5", "21 5"), "added   ('write', b'a', 21, 5)"),
+        (WRITES.replace("write f0 9", "write f0 8"), "lost    ('write', b'a', 0, 9)"),
+        (WRITES.replace("fsync f0", "fdatasync f0"), "added   ('fdatasync', b'a')"),
+        (WRITES.replace("fsync f0\n", ""), "lost    ('fsync', b'a')"),
+        (WRITES.replace("dsync", "sync"), "O_SYNC"),
+        (WRITES.replace("close f0\n", "close f0\nunlink a\n"), "added   ('unlink', b'a')"),
+    ],
+)
+def test_a_call_that_differs_is_told(
+    wrong: str,
+    told: str,
+    guest: Path,
+    temporary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+    for text in (WRITES, WRITES, wrong):
+        log, kept = _replayed(guest, text, tmp_path, monkeypatch)
+        calls.append(Calls(log, str(kept), "/").events)
+    assert differences("a program", calls[0], calls[1]) == ""
+    assert told in differences("a program", calls[0], calls[2])
+
+
+def test_the_directory_is_removed_unless_it_is_kept(temporary: Path) -> None:
+    text = "mkdir d 0\nmkdir d/e 755\nput d/e/f 0 5000 4096 t 1\nsymlink /etc d/l\n"
+    found = nandlab.script(text, place="host")
+    assert found.phases["phase"].to_list() == ["script"]
+    assert found.phases["calls"].to_list() == [4]
+    assert found.answer["directory"] is None
+    assert not list(temporary.iterdir())
+    kept = nandlab.script(text, place="host", keep=True)
+    (folder,) = temporary.iterdir()
+    assert kept.answer["directory"] == str(folder)
+    assert (folder / "d/e/f").stat().st_size == 5000
+    with pytest.raises(NandlabError, match=r"script:2: unlink: .*os error 2"):
+        nandlab.script("sync\nunlink none\n", place="host")
+    assert list(temporary.iterdir()) == [folder]
+
+
+def test_what_needs_a_chip_is_refused_with_its_place(temporary: Path) -> None:
+    for line in ("mount -", "umount", "powercut", "cmd rmmod nandsim", "snap a", "drop"):
+        with pytest.raises(NandlabError, match="script:2: a directory of this machine has no chip"):
+            nandlab.script(f"put a 644 1 1 x 1\n{line}\n", place="host")
+    with pytest.raises(NandlabError, match="script:1: a device would be one of this machine"):
+        nandlab.script("mknod a 600 b 8 0\nput a 644 1 1 x 1\n", place="host")
+    with pytest.raises(NandlabError, match=r"script:1:1: `pit` is no call"):
+        nandlab.script("pit a\n", place="host")
+    for name, value in (("fs", "ubifs"), ("blocks", 64), ("seq", "s")):
+        with pytest.raises(NandlabError, match=f"--{name}: a directory of this machine"):
+            nandlab.script("sync\n", place="host", **{name: value})  # type: ignore[arg-type]
+    with pytest.raises(NandlabError, match="--keep: needs --in host"):
+        nandlab.script("sync\n", keep=True)
+    assert not list(temporary.iterdir())
+
+
+def test_waits_blocks_and_expected_failures(temporary: Path, tmp_path: Path) -> None:
+    text = (
+        "phase one\nfails ENOENT unlink a\ntry unlink b\nfor i in 1..3 { mkdir d$i 755 }\n"
+        "phase two\nevery 1h for 1d { put d1/x 644 1 1 x 1 }\nsleep 1d\n"
+        "concurrent {\nput d2/y 600 9 9 x 1\nsleep 1h\n} {\nmkdir d3/z 700\n}\n"
+    )
+    tree = tmp_path / "tree"
+    found = nandlab.script(text, place="host", no_sleep=True, manifest=tree)
+    assert [row["phase"] for row in found.rows] == ["one", "two"]
+    assert [row["calls"] for row in found.rows] == [5, 24]
+    (failure,) = found.failures
+    assert failure.startswith("script:3: unlink: ")
+    names = [line.rpartition("\t")[2] for line in tree.read_text(encoding="utf-8").splitlines()]
+    assert names[1:] == [".", "d1", "d1/x", "d2", "d2/y", "d3", "d3/z"]
+    begun = time.monotonic()
+    nandlab.script("sleep 300ms\nevery 100ms for 200ms { sync }\n", place="host")
+    assert time.monotonic() - begun > 0.3
+    with pytest.raises(
+        NandlabError, match=r"script:1: ENOSPC: .* was expected, but the call succeeded"
+    ):
+        nandlab.script("fails ENOSPC mkdir a 755\n", place="host")
+
+
+def _made(guest: Path, script: str, folder: Path, user: int | None) -> str:
+    """What the program prints of a script in a folder, as a user of this machine."""
+    place = folder / "script.ops"
+    place.write_text(script, encoding="utf-8")
+    (folder / "in").mkdir(exist_ok=True)
+    if user is not None:
+        os.chown(folder / "in", user, user)
+    words = [guest, "host-script", "--file", place, "--directory", folder / "in"]
+    words += ["--keep-going", "no", "--waits", "yes"]
+    done = subprocess.run(
+        words, capture_output=True, check=True, encoding="utf-8", user=user, group=user
+    )
+    return done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as another user")
+def test_no_call_leaves_the_directory(guest: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        program = shutil.copy(guest, folder / "guest")
+        (folder / "outside").write_text("as it was", encoding="utf-8")
+        ways = (
+            f"symlink {folder}/outside a\nput a 644 5 5 x 1\n",
+            "put ../outside 644 5 5 x 1\n",
+            "mkdir d 755\nsymlink ../.. d/up\nput d/up/outside 644 5 5 x 1\n",
+            "unlink ../outside\n",
+            "symlink .. up\nrename up/outside taken\n",
+            "concurrent {\nsymlink .. u\nput u/outside 644 5 5 x 1\n} {\nunlink ../outside\n}\n",
+        )
+        for user in (None, 65534):
+            for way in ways:
+                told = _made(Path(program), way, folder, user)
+                # Root has the directory as its root. Others are told before anything runs.
+                assert user is None or told.startswith("refused\t")
+                assert user is None or "out of the directory" in told
+                assert not (user and list((folder / "in").iterdir()))
+                assert (folder / "outside").read_text(encoding="utf-8") == "as it was"
+                shutil.rmtree(folder / "in")
+        told = _made(Path(program), "mkdir a 755\nchown a 0 0\n", folder, 65534)
+        assert told.startswith("refused\t2\tonly root gives files to 0:0")
+        assert not list((folder / "in").iterdir())
+        told = _made(
+            Path(program), "mkdir a 755\nsymlink a b\nput b/f 644 3 3 x 1\n", folder, 65534
+        )
+        assert told.startswith("phase\tscript\t3\t")

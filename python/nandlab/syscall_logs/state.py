@@ -62,9 +62,7 @@ class How:
 class State:
     """Files, processes and steps."""
 
-    def __init__(
-        self, log: Log, root: bytes, folder: bytes | None, umask: int, how: How
-    ) -> None:
+    def __init__(self, log: Log, root: bytes, folder: bytes | None, umask: int, how: How) -> None:
         """Begin where the log does. `folder` is where its first process stands."""
         self.how = how
         self.root = posixpath.normpath(root)

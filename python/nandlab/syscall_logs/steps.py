@@ -118,7 +118,9 @@ class Steps:
         """A call that is a line of its own."""
         self._add(Line(time_ns=moment.time_ns, took_ns=moment.took_ns, words=words))
 
-    def sent(self, moment: Moment, words: tuple[str | int, ...], length: int, piece: bytes | None) -> None:
+    def sent(
+        self, moment: Moment, words: tuple[str | int, ...], length: int, piece: bytes | None
+    ) -> None:
         """A call that wrote so many bytes to a file which the script has open."""
         took_ns = moment.took_ns
         step = Sent(
