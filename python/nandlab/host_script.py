@@ -36,9 +36,9 @@ def run_host_script(script: HostScript) -> dict[str, Any]:
     """Carry a script out with system calls of this machine.
 
     A program makes them (`crates/front/guest`), one for each call that the script means. It makes
-    them below a new directory, which is removed afterwards. With the right to do so (CAP_SYS_CHROOT)
-    the directory is its root. Otherwise it refuses what could lead out: `..`, and symbolic links
-    with absolute targets.
+    them below a new directory, which is removed afterwards. With the right to do so
+    (CAP_SYS_CHROOT) the directory is its root. Otherwise it refuses what could lead out: `..`, and
+    symbolic links with absolute targets.
 
     Returns an answer in the form of `engine.run_script`, with the directory. Phases differ: they
     have the number of calls and the time on this machine.

@@ -16,8 +16,10 @@ from nandlab.syscall_logs.strace import Call, read_log
 Event = tuple[object, ...]
 """Call, path, and offsets, sizes, flags and modes."""
 
-_FLAGS = frozenset("O_WRONLY O_RDWR O_APPEND O_CREAT O_EXCL O_TRUNC O_SYNC O_DSYNC".split())
-_AT_BEGIN = frozenset("close close_range fdatasync fsync sync syncfs".split())
+_FLAGS = frozenset(
+    ("O_WRONLY", "O_RDWR", "O_APPEND", "O_CREAT", "O_EXCL", "O_TRUNC", "O_SYNC", "O_DSYNC")
+)
+_AT_BEGIN = frozenset(("close", "close_range", "fdatasync", "fsync", "sync", "syncfs"))
 
 
 @dataclass(eq=False)

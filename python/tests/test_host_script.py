@@ -91,7 +91,7 @@ os.sync()
 
 EDITOR = (
     "printf 'one\\ntwo\\nthree\\n' > text && "
-    "vim -u NONE -i NONE -N -es -c 'set backupskip= backup writebackup swapfile backupcopy=no fsync' "
+    "vim -u NONE -i NONE -N -es -c 'set backupskip= backup swapfile backupcopy=no fsync' "
     "-c 'normal Gofour' -c w -c 'normal Gofive' -c wq text"
 )
 

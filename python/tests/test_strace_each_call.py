@@ -225,7 +225,7 @@ def test_failures_of_the_log_are_those_of_the_simulation() -> None:
     assert not nandlab.script(found.script, fs="ubifs").failures
     # A call that succeeds there ends the script.
     lost = re.sub(r"(?m)^put lock .*\n", "", found.script)
-    with pytest.raises(NandlabError, match="EEXIST.* was expected, but the call succeeded"):
+    with pytest.raises(NandlabError, match=r"EEXIST.* was expected, but the call succeeded"):
         nandlab.script(lost, fs="ubifs")
 
 

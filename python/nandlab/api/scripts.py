@@ -102,8 +102,8 @@ def script(
         seq: Write every chip operation to this file, in order.
         timeline: Write when each line ran, and what chip, requests and dies did, into this file,
             which Perfetto opens.
-        place: Run the script in the simulation, in a real Linux kernel in an emulated machine, or in
-            a new temporary directory of this machine.
+        place: Run the script in the simulation, in a real Linux kernel in an emulated machine, or
+            in a new temporary directory of this machine.
         manifest: Write the final tree to this file; needs --in kernel or --in host.
         keep: Keep the directory of --in host, and name it.
         no_sleep: Let sleep and every not wait; needs --in host.
@@ -119,8 +119,8 @@ def script(
         chip |= {"block-device": block_device, "image": image, "dump": dump, "dump-dir": dump_dir}
         chip |= {"vid-hdr-offset": vid_hdr_offset, "seq": seq, "timeline": timeline}
         chip |= {"workload": workload}
-        wanted = {"keep": keep, "waits": not no_sleep, "keep_going": keep_going}
-        return _on_host(file, chip, wanted, _path(manifest), _path(counts))
+        choices = {"keep": keep, "waits": not no_sleep, "keep_going": keep_going}
+        return _on_host(file, chip, choices, _path(manifest), _path(counts))
     if keep or no_sleep:
         raise NandlabError(f"--{'keep' if keep else 'no-sleep'}: needs --in host")
     if place == "kernel":
@@ -174,7 +174,7 @@ def script(
 def _on_host(
     file: str | Path,
     chip: dict[str, Any],
-    wanted: dict[str, bool],
+    choices: dict[str, bool],
     manifest: Path | None,
     counts: Path | None,
 ) -> Script:
@@ -190,7 +190,7 @@ def _on_host(
     if counts is not None:
         check_file(counts)
     with whole_files() as files:
-        answer = run_host_script(HostScript(shown, text, **wanted, manifest=files.file(manifest)))
+        answer = run_host_script(HostScript(shown, text, **choices, manifest=files.file(manifest)))
     found = _answer(answer)
     try:
         keep_text(counts, found.text)

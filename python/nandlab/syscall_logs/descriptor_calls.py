@@ -78,7 +78,7 @@ def opens(state: State, given: Given) -> None:
 
 
 def _access(flags: frozenset[str]) -> list[str]:
-    """Flags of a file that is opened without being made or emptied, in the words of the language."""
+    """Flags of a file that is opened as it is, in the words of the language."""
     reads = "O_WRONLY" not in flags
     writes = not flags.isdisjoint(_WRITES)
     found = ["rw" if reads and writes else "r" if reads else "w"]

@@ -6,11 +6,12 @@ from nandlab.syscall_logs import descriptor_calls, name_calls
 from nandlab.syscall_logs.arguments import number
 from nandlab.syscall_logs.state import Given, State
 
-ERRORS = frozenset(
-    "EPERM ENOENT EIO ENXIO EBADF ENOMEM EBUSY EEXIST EXDEV ENOTDIR EISDIR EINVAL EFBIG ENOSPC EROFS "
-    "EMLINK ERANGE ENAMETOOLONG ENOSYS ENOTEMPTY ELOOP ENODATA EOPNOTSUPP".split()
-)
-"""Errors that may stand behind `fails`: those of `Errno::ALL` (`crates/host/fs_api/src/errno.rs`)."""
+_ERRORS = """
+    EPERM ENOENT EIO ENXIO EBADF ENOMEM EBUSY EEXIST EXDEV ENOTDIR EISDIR EINVAL EFBIG ENOSPC EROFS
+    EMLINK ERANGE ENAMETOOLONG ENOSYS ENOTEMPTY ELOOP ENODATA EOPNOTSUPP
+"""
+ERRORS = frozenset(_ERRORS.split())
+"""Errors that may stand behind `fails`: `Errno::ALL` of `crates/host/fs_api/src/errno.rs`."""
 
 Words = tuple[str | bytes | int, ...]
 
