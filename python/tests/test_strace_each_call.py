@@ -66,6 +66,19 @@ def test_each_call_has_its_place_and_its_size() -> None:
     ]
 
 
+def test_a_write_with_a_place_keeps_it_where_the_position_is_the_same() -> None:
+    calls = (
+        OPEN,
+        'pwrite64(3</r/a>, "f", 1, 0) = 1',
+        'pwritev2(3</r/a>, [{iov_base="g", iov_len=1}], 1, -1, RWF_DSYNC) = 1',
+        'pwritev2(3</r/a>, [{iov_base="h", iov_len=1}], 1, 7, RWF_SYNC) = 1',
+    )
+    assert each_of(*calls) == [
+        *(MADE, "pwrite f0 0 1 h 66", "write f0 1 h 67", "fdatasync f0"),
+        *("pwrite f0 7 1 h 68", "fsync f0"),
+    ]
+
+
 def test_reads_are_those_that_were_asked_for() -> None:
     calls = (
         'openat(AT_FDCWD</r>, "a", O_RDONLY) = 3</r/a>',

@@ -1,5 +1,7 @@
 """Calls that read, write, cut and sync files."""
 
+from dataclasses import dataclass
+
 from nandlab.syscall_logs.arguments import member, number, string, vector, words
 from nandlab.syscall_logs.processes import OpenFile
 from nandlab.syscall_logs.state import NAMELESS, NO_CHANGE, NO_WORD, OUTSIDE, Given, State
@@ -9,6 +11,16 @@ COPIED = "the bytes are drawn: the log does not hold what was copied"
 
 _AT_PLACE = frozenset(("pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2"))
 """Calls with an offset of their own, their fourth argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a call writes."""
+
+    offset: int | None
+    """None for the end of the file."""
+    is_given: bool
+    """The call names it; otherwise it is the position of the open file."""
 
 
 def _regular(state: State, given: Given, place: int = 0) -> tuple[OpenFile, File] | None:
@@ -80,7 +92,8 @@ def writes(state: State, given: Given) -> None:
         else:
             offset = file.size if opened.offset is None else opened.offset
     is_at_place = name in _AT_PLACE and given.arguments[3] != "-1"
-    _written(state, given, (opened, file), offset, length, _bytes(given, length))
+    where = _Place(offset, is_at_place)
+    _written(state, given, (opened, file), where, length, _bytes(given, length))
     if not is_at_place:
         opened.offset = file.size if offset is None else offset + length
     if "RWF_SYNC" in flags:
@@ -93,35 +106,25 @@ def _written(
     state: State,
     given: Given,
     target: tuple[OpenFile, File],
-    offset: int | None,
+    place: _Place,
     length: int,
     piece: bytes | None,
 ) -> None:
     opened, file = target
     if (handle := state.handle(given, opened)) is not None:
-        _sent(state, given, opened, handle, offset, length, piece)
+        state.steps.sent(given.moment, _sent_words(opened, handle, place, length), length, piece)
     elif (path := state.named(given, file)) is not None:
-        state.steps.written(given.moment, opened, path, offset, length, piece)
-    file.is_written(offset, length)
+        state.steps.written(given.moment, opened, path, place.offset, length, piece)
+    file.is_written(place.offset, length)
 
 
-def _sent(
-    state: State,
-    given: Given,
-    opened: OpenFile,
-    handle: str,
-    offset: int | None,
-    length: int,
-    piece: bytes | None,
-) -> None:
-    """A write of a file that the script has open: at its position, if that is the place."""
-    words: tuple[str | int, ...] = ("write", handle)
-    if offset is not None and offset != opened.position:
+def _sent_words(opened: OpenFile, handle: str, place: _Place, length: int) -> tuple[str | int, ...]:
+    """A write of a file that the script has open: at its position, if the call was."""
+    if place.offset is not None and (place.is_given or place.offset != opened.position):
         # Scripts have no `lseek`.
-        words = ("pwrite", handle, offset)
-    else:
-        opened.position += length
-    state.steps.sent(given.moment, words, length, piece)
+        return "pwrite", handle, place.offset
+    opened.position += length
+    return "write", handle
 
 
 def _copied_to(state: State, given: Given, target: int, place: str | None) -> None:
@@ -137,7 +140,7 @@ def _copied_to(state: State, given: Given, target: int, place: str | None) -> No
         offset = None
     else:
         offset = file.size if opened.offset is None else opened.offset
-    _written(state, given, found, offset, given.value, None)
+    _written(state, given, found, _Place(offset, is_at_place), given.value, None)
     state.approximate(given, COPIED)
     if not is_at_place:
         opened.offset = file.size if offset is None else offset + given.value
