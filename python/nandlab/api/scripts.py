@@ -106,7 +106,7 @@ def script(
             in a new temporary directory of this machine.
         manifest: Write the final tree to this file; needs --in kernel or --in host.
         keep: Keep the directory of --in host, and name it.
-        no_sleep: Let sleep and every not wait; needs --in host.
+        no_sleep: Skip the waits of sleep and every; needs --in host.
 
     """
     from nandlab import engine

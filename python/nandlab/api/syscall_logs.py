@@ -61,8 +61,8 @@ def strace_import(
             files.
         out: Write the script to this file. Without it: print it.
         data: Keep the bytes that the log holds whole, or have all drawn.
-        join: Let calls on one file that follow each other share a line. Such a line opens the file
-            by its path and closes it.
+        join: Write calls on one file that follow each other as one line, which opens the file by
+            its path and closes it.
         failed: Leave out calls that failed, write them with try, or with fails and their errors.
         cwd: Set the folder that the log began in, if it does not tell.
         umask: Set the umask that the log began with, in octal.

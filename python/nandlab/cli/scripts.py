@@ -18,10 +18,11 @@ _PHASES_OF_HOST = (_PHASE, Column("calls", "calls"), _TIME_OF_HOST)
 
 @command("script", api.script, separated="csv", names={"place": "--in"})
 def script(found: api.Script, given: Given) -> None:
-    """Run a script of system calls on a simulated file system, in a kernel or on this machine.
+    """Run a script of system calls on a simulated file system.
 
     The answer holds the reads, programs and erases of the chip and the simulated time of each phase
-    of the script. docs/scripts.md describes the language.
+    of the script. With --in it runs in a kernel or on this machine. docs/scripts.md describes the
+    language.
     """
     answer, rows = found.answer, list(found.rows)
     title = f"{answer['file_system']}, {answer['profile']}" if answer["file_system"] else ""
