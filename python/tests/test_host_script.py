@@ -8,7 +8,9 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,6 +23,7 @@ from strace_logs import HOW, WHOLE, need_strace, python, record
 
 import nandlab
 from nandlab.errors import NandlabError
+from nandlab.host_script import COUNTS_HEAD
 from nandlab.vm import VmUnavailable
 from nandlab.vm.guest_program import GUEST_PROGRAM_VARIABLE, find_guest_program
 
@@ -51,7 +54,7 @@ SQL = (
 )
 
 LOGGER = """
-import os
+import ctypes, os
 from logging import INFO, getLogger
 from logging.handlers import RotatingFileHandler
 class Durable(RotatingFileHandler):
@@ -82,10 +85,18 @@ os.unlink('log/safe')
 os.write(safe, b'no name any more')
 os.fsync(safe)
 os.rename('log/kept', 'log/audit')
+rename = ctypes.CDLL(None).renameat2
+assert rename(-100, b'log/audit', -100, b'log/app', 2) == 0  # RENAME_EXCHANGE
+assert rename(-100, b'log/app', -100, b'log/older', 1) == 0  # RENAME_NOREPLACE
+os.rename('log/audit', 'log/app')
+os.rename('log/older', 'log/audit')
 os.write(audit, b'to the file that was replaced')
 os.chmod('log/audit', 0o400)
 os.symlink('audit', 'log/latest')
-os.setxattr('log/audit', 'user.kind', b'log') if os.path.exists('/proc/self/root') else None
+try:
+    os.setxattr('log/audit', 'user.kind', b'log')
+except OSError:
+    pass  # tmpfs has such attributes since Linux 6.6
 os.sync()
 """
 
@@ -118,7 +129,7 @@ PROGRAMS = {
     ),
     "git commit": Program(("git",), shell(COMMIT), calls=("link", "rename", "mkdir")),
     "vim": Program(("vim",), shell(EDITOR), calls=("rename", "unlink", "fsync")),
-    "logger": Program((), python(LOGGER), calls=("fallocate", "setxattr", "fsync", "sync")),
+    "logger": Program((), python(LOGGER), calls=("fallocate", "fdatasync", "fsync", "sync")),
     "tar": Program(
         ("tar",),
         ("tar", "-xpf", "../archive.tar"),
@@ -232,7 +243,7 @@ def test_a_script_makes_the_calls_of_its_program(
     program = PROGRAMS[name]
     for need in program.needs:
         if shutil.which(need) is None:
-            pytest.skip(f"{need} is not installed")
+            pytest.skip(f"{need} is not installed (make system-packages)")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     root = tmp_path / "root"
@@ -324,7 +335,10 @@ def test_waits_blocks_and_expected_failures(temporary: Path, tmp_path: Path) -> 
         "concurrent {\nput d2/y 600 9 9 x 1\nsleep 1h\n} {\nmkdir d3/z 700\n}\n"
     )
     tree = tmp_path / "tree"
-    found = nandlab.script(text, place="host", no_sleep=True, manifest=tree)
+    counts = tmp_path / "counts.csv"
+    found = nandlab.script(text, place="host", no_sleep=True, manifest=tree, counts=counts)
+    head, *rows = counts.read_text(encoding="utf-8").splitlines()
+    assert (head, [row.rpartition(",")[0] for row in rows]) == (COUNTS_HEAD, ["one,5", "two,24"])
     assert [row["phase"] for row in found.rows] == ["one", "two"]
     assert [row["calls"] for row in found.rows] == [5, 24]
     (failure,) = found.failures
@@ -338,6 +352,26 @@ def test_waits_blocks_and_expected_failures(temporary: Path, tmp_path: Path) -> 
         NandlabError, match=r"script:1: ENOSPC: .* was expected, but the call succeeded"
     ):
         nandlab.script("fails ENOSPC mkdir a 755\n", place="host")
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_calls_and_removes_the_directory(
+    sign: int, code: int, guest: Path, tmp_path: Path
+) -> None:
+    script, place = tmp_path / "long.ops", _folder(tmp_path)
+    script.write_text("put a 644 1 1 x 1\nsleep 1h\n", encoding="utf-8")
+    environment = os.environ | {"TMPDIR": str(place), GUEST_PROGRAM_VARIABLE: str(guest)}
+    words = [sys.executable, "-m", "nandlab", "script", str(script), "--in", "host"]
+    with subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL) as command:
+        try:
+            while not list(place.glob("*/a")):
+                assert command.poll() is None
+                time.sleep(0.05)
+            command.send_signal(sign)
+            assert command.wait(timeout=60) == code
+        finally:
+            command.kill()
+    assert not list(place.iterdir())
 
 
 def _made(guest: Path, script: str, folder: Path, user: int | None) -> str:
