@@ -68,8 +68,10 @@ def script(
     workload: str | None = None,
     seq: Path | str | None = None,
     timeline: Path | str | None = None,
-    place: Literal["simulation", "kernel"] = "simulation",
+    place: Literal["simulation", "kernel", "host"] = "simulation",
     manifest: Path | str | None = None,
+    keep: bool = False,
+    no_sleep: bool = False,
 ) -> Script:
     """Run a script of system calls on a simulated file system, and count what the chip did.
 
@@ -103,8 +105,11 @@ def script(
         seq: Write every chip operation to this file, in order.
         timeline: Write when each line ran, and what chip, requests and dies did, into this file,
             which Perfetto opens.
-        place: Run the script in the simulation, or in a real Linux kernel in an emulated machine.
-        manifest: Write the final tree to this file; needs --in kernel.
+        place: Run the script in the simulation, in a real Linux kernel in an emulated machine, or
+            in a new temporary directory of this machine.
+        manifest: Write the final tree to this file; needs --in kernel or --in host.
+        keep: Keep the directory of --in host, and name it.
+        no_sleep: Skip the waits of sleep and every; needs --in host.
 
     """
     from nandlab import engine
@@ -112,6 +117,15 @@ def script(
     from nandlab.terminal.progress import progress_bar
     from nandlab.whole_files import keep_text, whole_files
 
+    if place == "host":
+        chip = {"fs": fs, "part": part, "blocks": blocks, "profile": profile, "board": board}
+        chip |= {"block-device": block_device, "image": image, "dump": dump, "dump-dir": dump_dir}
+        chip |= {"vid-hdr-offset": vid_hdr_offset, "seq": seq, "timeline": timeline}
+        chip |= {"workload": workload}
+        choices = {"keep": keep, "waits": not no_sleep, "keep_going": keep_going}
+        return _on_host(file, chip, choices, _path(manifest), _path(counts))
+    if keep or no_sleep:
+        raise NandlabError(f"--{'keep' if keep else 'no-sleep'}: needs --in host")
     if place == "kernel":
         _refuse_in_kernel(part, board, block_device, seq, timeline)
     elif manifest is not None:
@@ -155,6 +169,35 @@ def script(
                 raise Interrupted(told, found)
     except NandlabError as error:
         # What was counted is shown, even if a file is lost.
+        error.result = found
+        raise
+    return found
+
+
+def _on_host(
+    file: str | Path,
+    chip: dict[str, Any],
+    choices: dict[str, bool],
+    manifest: Path | None,
+    counts: Path | None,
+) -> Script:
+    """Carries a script out in a directory of this machine; `chip` must ask for nothing."""
+    from nandlab.host_script import HostScript, run_host_script
+    from nandlab.outputs import check_file
+    from nandlab.whole_files import keep_text, whole_files
+
+    for name, value in chip.items():
+        if value is not None:
+            raise NandlabError(f"--{name}: a directory of this machine has no chip; omit --{name}")
+    shown, text = text_of(file, "script", "script")
+    if counts is not None:
+        check_file(counts)
+    with whole_files() as files:
+        answer = run_host_script(HostScript(shown, text, **choices, manifest=files.file(manifest)))
+    found = _answer(answer)
+    try:
+        keep_text(counts, found.text)
+    except NandlabError as error:
         error.result = found
         raise
     return found

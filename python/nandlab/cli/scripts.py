@@ -13,6 +13,8 @@ _WRITES = (Column("programs", "programs"), Column("erases", "erases"))
 _TIME = Column("simulated time", lambda row: row["duration_ns"] / 1e9, "{:,.3f} s")
 _PHASES = (_PHASE, Column("reads", "reads"), *_WRITES, _TIME)
 _PHASES_OF_KERNEL = (_PHASE, Column("log lines of reads", "log_reads"), *_WRITES)
+_TIME_OF_HOST = Column("time", lambda row: row["duration_ns"] / 1e9, "{:,.3f} s")
+_PHASES_OF_HOST = (_PHASE, Column("calls", "calls"), _TIME_OF_HOST)
 
 
 @command("script", api.script, separated="csv", names={"place": "--in"})
@@ -20,12 +22,18 @@ def script(found: api.Script, given: Given) -> None:
     """Run a script of system calls on a simulated file system.
 
     The answer holds the reads, programs and erases of the chip and the simulated time of each phase
-    of the script. docs/scripts.md describes the language.
+    of the script. With --in it runs in a kernel or on this machine. docs/scripts.md describes the
+    language.
     """
     answer, rows = found.answer, list(found.rows)
     title = f"{answer['file_system']}, {answer['profile']}" if answer["file_system"] else ""
     if (unfinished := answer.get("unfinished")) is not None:
         rows.append(unfinished | {"phase": f"{unfinished['phase']} (unfinished)"})
+    if "host" in answer:
+        print_rows(title, _PHASES_OF_HOST, rows)
+        if answer["directory"] is not None:
+            print(f"directory: {answer['directory']}")
+        return
     print_rows(title, _PHASES_OF_KERNEL if "kernel" in answer else _PHASES, rows)
 
 

@@ -40,6 +40,7 @@ pub(crate) fn carry_out(text: &str, setup: &Setup) -> Result<(), String> {
         file: setup.file.clone(),
         mount_point: setup.mount_point.clone(),
         keeps_going: setup.failures.is_some(),
+        waits: true,
         clock: Clock::begin(),
     };
     let mut disk = Disk { setup, calls: Calls::below(&setup.mount_point) };
