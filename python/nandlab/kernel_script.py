@@ -127,8 +127,8 @@ def _plan(guest: Path, script: KernelScript, path: Path) -> dict[str, int]:
 
 
 def _refused(shown: str, text: str) -> NandlabError:
-    line, reason = text.strip().split(" ", 1)
-    return NandlabError(f"{shown}: {reason}" if line == "0" else f"{shown}:{line}: {reason}")
+    place, reason = text.strip().split("\t", 1)
+    return NandlabError(f"{shown}: {reason}" if place == "0" else f"{shown}:{place}: {reason}")
 
 
 def _machine(

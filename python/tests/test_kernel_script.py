@@ -59,6 +59,40 @@ unlink n00006
 umount
 """
 
+NEW_CALLS = """\
+mount -
+mkdir d 755
+mkdir d/e 755
+put a 644 9000 4096 x 1
+put d/b 644 5000 4096 x 2
+rename a d/b exchange
+rename a d/e exchange
+rename d/b w whiteout
+fails EEXIST rename w a noreplace
+fails EOPNOTSUPP fallocate w 0 4k
+fails EOPNOTSUPP fallocate w 0 4k punch-hole
+open log d/log rw,creat,excl 600
+repeat 3 {
+  write log 1000 x 3
+}
+unlink d/log
+pread log 0 10
+fsync d
+close log
+for i in 1..2 {
+ concurrent {
+  put p$i 644 10 10 x 1
+  sleep 300ms
+ } {
+  sleep 100
+  read p$i 4k
+  put q$i 644 10 10 x 1
+ }
+}
+sync
+umount
+"""
+
 MOMENT = 6
 """Column of the time in a row, which is that of another clock."""
 
@@ -218,3 +252,29 @@ def test_options_of_the_simulation_are_refused(
     command = ["script", str(path), "--in", "kernel", "--fs", "jffs2", option, "other"]
     assert main(command) == 2
     assert capsys.readouterr().err.startswith(f"nandlab: error: {option}")
+
+
+@pytest.mark.usefixtures("_machine_is_there")
+@pytest.mark.parametrize("fs", ["ubifs", "jffs2"])
+def test_blocks_open_files_and_flags_leave_the_tree_of_the_kernel(
+    fs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = NEW_CALLS
+    if fs == "jffs2":
+        # `jffs2_rename` knows neither flag; the names go on as if it did.
+        lines = [line for line in text.splitlines() if "rename d/b w" not in line]
+        text = "\n".join(f"fails EINVAL {one}" if "exchange" in one else one for one in lines)
+        text = text.replace("fails EEXIST rename w a", "fails EEXIST rename a d/b")
+        text = text.replace("fallocate w", "fallocate a") + "\n"
+    script = tmp_path / "new.ops"
+    script.write_text(text, encoding="utf-8")
+    dumps = {"kernel": tmp_path / "kernel.oob", "simulation": tmp_path / "simulation.oob"}
+    trees = []
+    for place, dump in dumps.items():
+        words = ["script", str(script), "--fs", fs, "--blocks", "64", "--dump", str(dump)]
+        assert main([*words, "--in", place]) == 0
+        capsys.readouterr()
+        assert main(["image", "ls", str(dump), "--hash", "--output-format", "tsv"]) == 0
+        trees.append(_without_times(_rows(capsys.readouterr().out)))
+    assert trees[0] == trees[1]
+    assert len(trees[0]) > 8

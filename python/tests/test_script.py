@@ -83,6 +83,29 @@ def test_calls_that_fail_end_the_script_or_are_told(
     assert f"{path}:2: unlink" in capsys.readouterr().err
 
 
+def test_blocks_are_counted_and_messages_name_their_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "blocks.ops"
+    path.write_text(
+        "mount -\nrepeat 3 {\n  put a 644 4k 4k x 1 fsync\n  try unlink b\n}\n"
+        "every 1s for 3s {\n  sleep 1500ms\n}\nfor i in 1..2 { unlink c$i }\n",
+        encoding="utf-8",
+    )
+    assert _fails(capsys, path, "--fs", "jffs2") == (
+        f"{path}:9:17 (i=1): unlink: ENOENT: no such file or directory"
+    )
+    assert main(["script", str(path), "--fs", "jffs2", "--keep-going"]) == 0
+    shown = capsys.readouterr()
+    assert "script" in shown.out
+    told = f"{path}:4 (pass 1): unlink: ENOENT: no such file or directory (3 times)"
+    assert told in shown.err
+    assert f"{path}:6: 2 of 3 passes began late, by 1000 ms at most" in shown.err
+    path.write_text("mount -\nrepeat 3 {\nsnyc\n}\n", encoding="utf-8")
+    wrong = _fails(capsys, path, "--fs", "jffs2")
+    assert wrong == f"{path}:3:1: `snyc` is no call; did you mean `sync`?"
+
+
 def test_what_is_refused(script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "give --fs: fat, jffs2" in _fails(capsys, script)
     wrong = _fails(capsys, script, "--fs", "ubifs", "--vid-hdr-offset", "100")
@@ -98,7 +121,7 @@ def test_what_is_refused(script: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "whole number of blocks" in _fails(capsys, script, "--fs", "jffs2", "--image", image)
     bad = tmp_path / "bad.ops"
     bad.write_text("sync\ncmd rm -rf /\n", encoding="utf-8")
-    assert _fails(capsys, bad, "--fs", "jffs2").startswith(f"{bad}:2: `cmd rm -rf /` is not")
+    assert _fails(capsys, bad, "--fs", "jffs2").startswith(f"{bad}:2:1: `cmd rm -rf /` is not")
 
 
 def test_the_name_of_a_workload() -> None:

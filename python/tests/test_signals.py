@@ -194,6 +194,17 @@ def test_an_interrupted_script_shows_what_its_lines_have_counted(tmp_path: Path)
             assert "two (unfinished)" in end.output
 
 
+def test_an_interrupted_block_tells_its_pass(tmp_path: Path) -> None:
+    script = tmp_path / "script.ops"
+    script.write_text(
+        "put a 644 4k 4k x 1\nrepeat 1000000000 {\n  try unlink b\n}\n", encoding="utf-8"
+    )
+    words = [*NANDLAB, "script", str(script), "--fs", "jffs2"]
+    end = stopped(words, Long(("script",), ()), Blow(signal.SIGINT, 1.5), tmp_path)
+    assert end.code == STATUS[signal.SIGINT], end
+    assert "Interrupted after line 3, pass " in end.errors
+
+
 def test_an_interrupted_validation_shows_what_it_has_compared(tmp_path: Path) -> None:
     words = [*NANDLAB, "validate", "--out", "page.md"]
     for moment_s in (3, 6, 12, 24):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "boards", "devices", "file-systems", "formats", "ftls", "guarantees", "oob-layouts", "parts",
-    "policies", "schedulers", "studies", "tests", "workloads",
+    "policies", "schedulers", "script-commands", "studies", "tests", "workloads",
 ]  # fmt: skip
 
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -48,6 +48,9 @@ parts = _frames(
 )
 policies = _frames("policies", "Cleaning policies of page mapping.")
 schedulers = _frames("schedulers", "I/O schedulers with their tunables and sources.")
+script_commands = _frames(
+    "script-commands", "Commands of scripts of system calls, with the forms of their lines."
+)
 studies = _frames(
     "studies", "Shipped studies: name, title, question and file.", columns=_OF_STUDIES
 )

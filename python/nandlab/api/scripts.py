@@ -12,7 +12,17 @@ from nandlab.errors import NandlabError
 if TYPE_CHECKING:
     import polars
 
-VIOLATION = ("cut_point", "torn", "kind", "path", "operation", "line", "expected", "found")
+VIOLATION = (
+    "cut_point",
+    "torn",
+    "kind",
+    "path",
+    "operation",
+    "line",
+    "passes",
+    "expected",
+    "found",
+)
 """Columns of a violation."""
 
 
@@ -135,7 +145,10 @@ def script(
             if answer.get("interrupted"):
                 is_kept = counts is not None and answer["phases"]
                 kept = f"; the phases that ended are in {counts}" if is_kept else ""
-                told = f"Interrupted after line {answer['line']}: no chip was written{kept}."
+                passes = f", {answer['passes']}" if answer["passes"] else ""
+                told = (
+                    f"Interrupted after line {answer['line']}{passes}: no chip was written{kept}."
+                )
                 raise Interrupted(told, found)
     except NandlabError as error:
         # What was counted is shown, even if a file is lost.
@@ -173,7 +186,8 @@ def _refuse_in_kernel(
 
 def _answer(answer: dict[str, Any]) -> Script:
     counts = answer.pop("counts_csv")
-    complaints = *answer["failures"], *(f"found: {one}" for one in answer["findings"])
+    found = (f"found: {one}" for one in answer["findings"])
+    complaints = *answer["failures"], *answer.get("late", ()), *found
     return Script(answer, answer["phases"], counts, complaints)
 
 

@@ -46,6 +46,10 @@ def _kinds(torn: Mapping[str, list[Mapping[str, str]]]) -> Mapping[str, int]:
     return dict(sorted(Counter(violation["kind"] for violation in torn["violations"]).items()))
 
 
+def _passes(violation: Mapping[str, str]) -> str:
+    return f", {violation['passes']}" if violation["passes"] else ""
+
+
 @command("crash", api.crash, separated="csv")
 def crash(found: api.Crash, given: Given) -> None:
     """Cut the power at every chip operation of a script and check recovery.
@@ -65,7 +69,7 @@ def crash(found: api.Crash, given: Given) -> None:
     for one in found.rows:
         print(
             f"cut point {one['cut_point']} ({one['operation']}, {one['torn']}), "
-            f"line {one['line']}: {one['kind']}: {one['path']}: "
+            f"line {one['line']}{_passes(one)}: {one['kind']}: {one['path']}: "
             f"expected {one['expected']}; found {one['found']}"
         )
     for first in found.rows[:1]:

@@ -5,7 +5,6 @@ from nandlab.syscall_logs.processes import OpenFile
 from nandlab.syscall_logs.state import NAMELESS, NO_CHANGE, NO_WORD, OUTSIDE, Given, State
 from nandlab.syscall_logs.tree import File
 
-FOLDER_SYNC = "scripts open no folder, so none can be made durable"
 COPIED = "the bytes are drawn: the log does not hold what was copied"
 
 _AT_PLACE = frozenset(("pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2"))
@@ -200,7 +199,9 @@ def syncs_file(state: State, given: Given) -> None:
     if opened is None or opened.file is None:
         state.leave_out(given, OUTSIDE)
     elif opened.file.kind == "folder":
-        state.leave_out(given, FOLDER_SYNC)
+        path = state.named(given, opened.file)
+        if path is not None:
+            state.steps.line(given.moment, given.call.name, path or b".")
     elif opened.file.kind in (None, "file"):
         path = state.named(given, opened.file)
         if path is not None:

@@ -52,7 +52,7 @@ fn copies_per_s() -> f64 {
 
 /// Measures every file system.
 pub(crate) fn measure() -> Vec<CrashSpeed> {
-    let commands = script::parse(SCRIPT).expect("a script");
+    let script = script::parse(SCRIPT).expect("a script");
     let copies_per_s = copies_per_s();
     let speed = |name: &'static str| {
         let setup = Setup {
@@ -62,7 +62,7 @@ pub(crate) fn measure() -> Vec<CrashSpeed> {
             seed: 1,
             sabotage: Sabotage::None,
         };
-        let crash = Crash::new(&blank(), &setup, &commands).expect("the script runs");
+        let crash = Crash::new(&blank(), &setup, &script).expect("the script runs");
         let cuts = Cuts { workers: Some(WORKERS), ..Cuts::default() };
         let start = Stopwatch::start();
         let outcome = crash.run(&cuts, |_, _| true).expect("there are cut points");

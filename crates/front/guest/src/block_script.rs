@@ -1,7 +1,9 @@
 //! Scripts of system calls, carried out by the kernel of the machine on a file system on a disk whose
 //! bios are being traced.
 
-use crate::kernel_script::{calls, run};
+use crate::kernel_script::calls::Calls;
+use crate::kernel_script::run;
+use crate::play::{Clock, Ground, LineError, Stage, play};
 use script::{Command, ControlLine, Step, with_mounts};
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -23,6 +25,8 @@ pub(crate) struct Setup {
     pub(crate) marker: Option<PathBuf>,
     /// Where calls that fail are noted, which then do not end the script: LINE, tab, why.
     pub(crate) failures: Option<PathBuf>,
+    /// The file of the script.
+    pub(crate) file: PathBuf,
 }
 
 /// Carries a script out. One that neither mounts nor unmounts is mounted before its first line and
@@ -31,19 +35,48 @@ pub(crate) struct Setup {
 /// # Errors
 /// The line that could not be carried out, with its number.
 pub(crate) fn carry_out(text: &str, setup: &Setup) -> Result<(), String> {
-    let commands = script::parse(text).map_err(|error| error.to_string())?;
-    for command in with_mounts(commands) {
-        setup.command(&command).map_err(|error| format!("line {}: {error}", command.line))?;
-    }
-    Ok(())
+    let script = script::parse(text).map_err(|error| error.to_string())?;
+    let ground = Ground {
+        file: setup.file.clone(),
+        mount_point: setup.mount_point.clone(),
+        keeps_going: setup.failures.is_some(),
+        clock: Clock::begin(),
+    };
+    let mut disk = Disk { setup, calls: Calls::below(&setup.mount_point) };
+    play(&with_mounts(&script), &ground, &mut disk)
+        .map_err(|(place, reason)| format!("line {place}: {reason}"))
 }
 
-impl Setup {
-    fn command(&self, command: &Command) -> io::Result<()> {
-        if let Some(marker) = &self.marker {
-            std::fs::write(marker, format!("nandlab line {}", command.line))?;
+/// The disk under a script.
+struct Disk<'a> {
+    setup: &'a Setup,
+    calls: Calls,
+}
+
+impl Stage for Disk<'_> {
+    fn command(&mut self, command: &Command) -> Result<(), LineError> {
+        self.carry_out(command).map_err(|error| (command.place.behind_file(), error.to_string()))
+    }
+
+    fn failed(&mut self, place: &str, reason: &str) -> io::Result<()> {
+        match &self.setup.failures {
+            Some(failures) => {
+                let mut file = OpenOptions::new().append(true).create(true).open(failures)?;
+                writeln!(file, "{place}\t{reason}")
+            }
+            // What `try` lets pass is of no use to a trace.
+            None => Ok(()),
         }
-        let mount_point = self.mount_point.to_string_lossy().into_owned();
+    }
+}
+
+impl Disk<'_> {
+    fn carry_out(&mut self, command: &Command) -> io::Result<()> {
+        let setup = self.setup;
+        if let Some(marker) = &setup.marker {
+            std::fs::write(marker, format!("nandlab line {}", command.place.line))?;
+        }
+        let mount_point = setup.mount_point.to_string_lossy().into_owned();
         match &command.step {
             Step::Sleep { milliseconds } => {
                 sleep(Duration::from_millis(*milliseconds));
@@ -51,7 +84,7 @@ impl Setup {
             }
             Step::Control(ControlLine::MountGiven { .. }) => {
                 // Without access times: a read would write, and bios of it would stand in the trace.
-                let options = ["-t", &self.file_system, "-o", "noatime", &self.device];
+                let options = ["-t", &setup.file_system, "-o", "noatime", &setup.device];
                 let mut arguments: Vec<String> = options.map(str::to_owned).into();
                 arguments.push(mount_point);
                 run("mount", &arguments)
@@ -63,15 +96,12 @@ impl Setup {
             Step::Control(line) => {
                 Err(io::Error::other(format!("{line:?} is nothing for a disk that is traced")))
             }
-            step => match (calls::make(&self.mount_point, step), &self.failures) {
-                (Err(error), Some(failures)) => {
-                    let mut file = OpenOptions::new().append(true).create(true).open(failures)?;
-                    writeln!(file, "{}\t{}: {error}", command.line, calls::name(step))
+            _ => match (self.calls.carry_out(command), setup.failures.is_some()) {
+                (Ok(None), _) => Ok(()),
+                (Err(reason), false) => Err(io::Error::other(reason)),
+                (Ok(Some(reason)) | Err(reason), _) => {
+                    self.failed(&command.place.behind_file(), &reason)
                 }
-                (Err(error), None) => {
-                    Err(io::Error::other(format!("{}: {error}", calls::name(step))))
-                }
-                (Ok(()), _) => Ok(()),
             },
         }
     }

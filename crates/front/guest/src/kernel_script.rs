@@ -1,6 +1,7 @@
 //! Scripts of system calls, carried out by the kernel of the machine on JFFS2 or UBIFS over nandsim.
 
 use crate::in_kernel;
+use crate::play::{Clock, Ground, LineError, Stage, play};
 use script::{Command, ControlLine, Step};
 use std::fmt::Write as _;
 use std::io;
@@ -14,16 +15,17 @@ mod plan;
 pub(crate) mod tree;
 mod ubi;
 
+use calls::Calls;
 pub(crate) use chip::run;
 use chip::{Chip, LogCounts};
-pub(crate) use plan::{CHIP_BLOCKS, LineError, Plan, plan};
+pub(crate) use plan::{CHIP_BLOCKS, Plan, plan};
 use ubi::Ubi;
 
 /// How long the chip is left alone before it is looked at again.
 const LOOK: Duration = Duration::from_millis(20);
 /// Times the idle time that is waited for, after which a chip that never rests is given up.
 const REST_FACTOR: u64 = 100;
-const PROGRESS_LINES: usize = 50;
+const PROGRESS_LINES: u64 = 50;
 
 /// What a script runs on.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub(crate) struct Setup {
     pub(crate) image: Option<PathBuf>,
     /// A call that fails is noted and passed over.
     pub(crate) keeps_going: bool,
+    /// The file of the script.
+    pub(crate) file: PathBuf,
     /// The chip is written to `end.oob` in the end.
     pub(crate) dumps: bool,
 }
@@ -54,19 +58,28 @@ pub(crate) struct Setup {
 /// # Errors
 /// The line that could not be carried out; line 0 for what comes before and after all lines.
 pub(crate) fn carry_out(plan: &Plan, setup: Setup) -> Result<(), LineError> {
-    let around = |error: io::Error| (0, error.to_string());
+    let around = |error: io::Error| ("0".to_owned(), error.to_string());
     let mut chip = Chip::add(setup.blocks).map_err(around)?;
     if let Some(image) = &setup.image {
         chip.load(image).map_err(around)?;
     }
     // A script without phases is one phase, so that its operations are counted, too.
     let has_phases = plan
-        .commands
-        .iter()
-        .any(|command| matches!(command.step, Step::Control(ControlLine::Phase(_))));
+        .script
+        .samples()
+        .any(|command| matches!(command.step, Step::Control(ControlLine::Phase(Some(_)))));
+    let ground = Ground {
+        file: setup.file.clone(),
+        mount_point: setup.mount_point.clone(),
+        keeps_going: setup.keeps_going,
+        clock: Clock::begin(),
+    };
     let ubi = Ubi::new(setup.header_offset);
+    let every = plan.commands.div_ceil(PROGRESS_LINES).max(1);
     let mut session = Session {
+        calls: Calls::below(&setup.mount_point),
         setup,
+        progress: Progress { done: 0, every, of: plan.commands },
         chip,
         ubi,
         has_chip: true,
@@ -76,13 +89,7 @@ pub(crate) fn carry_out(plan: &Plan, setup: Setup) -> Result<(), LineError> {
         phases: String::from("phase\tread_lines\tprograms\terases\n"),
         failures: String::new(),
     };
-    let every = plan.commands.len().div_ceil(PROGRESS_LINES).max(1);
-    for (done, command) in plan.commands.iter().enumerate() {
-        if done.is_multiple_of(every) {
-            println!("nandlab script {done} {}", plan.commands.len());
-        }
-        session.command(command)?;
-    }
+    play(&plan.script, &ground, &mut session)?;
     session.finish().map_err(around)
 }
 
@@ -97,9 +104,19 @@ struct Mount {
     attaches: bool,
 }
 
+/// Commands that were begun.
+struct Progress {
+    done: u64,
+    /// After so many of them it is told how far the script is.
+    every: u64,
+    of: u64,
+}
+
 /// A script under way.
 struct Session {
     setup: Setup,
+    calls: Calls,
+    progress: Progress,
     chip: Chip,
     ubi: Ubi,
     has_chip: bool,
@@ -111,9 +128,15 @@ struct Session {
     failures: String,
 }
 
-impl Session {
+impl Stage for Session {
     fn command(&mut self, command: &Command) -> Result<(), LineError> {
-        let at = |error: io::Error| (command.line, error.to_string());
+        let Progress { done, every, of } = &mut self.progress;
+        if done.is_multiple_of(*every) {
+            println!("nandlab script {done} {of}");
+        }
+        *done += 1;
+        let place = || command.place.behind_file();
+        let at = |error: io::Error| (place(), error.to_string());
         // The kernel's log is a ring: it is emptied before it can run over.
         self.chip.look().map_err(at)?;
         match &command.step {
@@ -122,20 +145,25 @@ impl Session {
                 sleep(Duration::from_millis(*milliseconds));
                 Ok(())
             }
-            step => match calls::make(&self.setup.mount_point, step) {
-                Ok(()) => Ok(()),
-                Err(error) => {
-                    let reason = format!("{}: {error}", calls::name(step));
-                    if !self.setup.keeps_going {
-                        return Err((command.line, reason));
-                    }
-                    let _ = writeln!(self.failures, "{}\t{reason}", command.line);
-                    Ok(())
-                }
+            _ => match self.calls.carry_out(command) {
+                Ok(None) => Ok(()),
+                Err(reason) if !self.setup.keeps_going => Err((place(), reason)),
+                Ok(Some(reason)) | Err(reason) => self.failed(&place(), &reason).map_err(at),
             },
         }
     }
 
+    fn look(&mut self) -> io::Result<()> {
+        self.chip.look().map(drop)
+    }
+
+    fn failed(&mut self, place: &str, reason: &str) -> io::Result<()> {
+        let _ = writeln!(self.failures, "{place}\t{reason}");
+        Ok(())
+    }
+}
+
+impl Session {
     fn harness(&mut self, line: &ControlLine) -> io::Result<()> {
         match line {
             ControlLine::Log(is_counting) => self.chip.count(*is_counting),
@@ -158,7 +186,14 @@ impl Session {
             ControlLine::Attach(attach) => self.ubi.attach(attach.header_offset),
             ControlLine::MakeVolume(volume) => Ubi::make_volume(&volume.name),
             ControlLine::Detach => self.ubi.detach(),
-            ControlLine::Unmount => self.unmount(),
+            ControlLine::Unmount => match self.calls.open_names().first() {
+                // The kernel would say so, too, but not which file it is.
+                Some(name) => Err(io::Error::other(format!(
+                    "umount: EBUSY: device or resource busy; a file is open as `{name}`: `close {name}` \
+                     comes first"
+                ))),
+                None => self.unmount(),
+            },
             ControlLine::DropCaches => std::fs::write("/proc/sys/vm/drop_caches", "3"),
             ControlLine::Settle { milliseconds } => self.wait_until_idle(*milliseconds),
             ControlLine::RemoveChip => self.remove_chip(),

@@ -19,13 +19,17 @@ mod copy_source;
 mod in_kernel;
 mod kernel_script;
 mod lazy_writer;
+mod play;
 mod tearing;
 mod workload;
 
 use copy_source::CopySource;
 use file_workload::FileSet;
-use kernel_script::{CHIP_BLOCKS, LineError, Plan, Setup, calls};
+use kernel_script::calls::Calls;
+use kernel_script::{CHIP_BLOCKS, Plan, Setup};
 use lazy_writer::LazyWriter;
+use play::{Clock, Ground, LineError, ProcessPlan, Stage, play, play_process};
+use script::{Command, Step};
 
 const USAGE: &str = "usage:
   nandlab-guest sizes --set jpg|mp3 --seed N
@@ -39,6 +43,8 @@ const USAGE: &str = "usage:
       [--marker PATH] [--failures PATH]
   nandlab-guest tear --plan PATH --fs NAME --blocks N --header-offset N --module PATH
       --mount-point PATH --output PATH
+  nandlab-guest process --file PATH --mount-point PATH --keep-going yes|no --line N --column N
+      --begun-ns N --passes -NAME=N,...
   nandlab-guest calls --file PATH --directory PATH --failures PATH
   nandlab-guest list --mount-point PATH --file PATH";
 
@@ -71,6 +77,7 @@ fn dispatch(arguments: &[String]) -> Result<(), String> {
         "tear" => tear(&options),
         "list" => list(&options),
         "calls" => calls(&options),
+        "process" => process(&options),
         _ => Err(format!("unknown verb {verb}\n{USAGE}")),
     }
 }
@@ -136,7 +143,7 @@ fn print_plan(options: &Options) -> Result<(), String> {
             println!("blocks={}", plan.blocks_wanted.unwrap_or(CHIP_BLOCKS));
             println!("wait_milliseconds={}", plan.wait_milliseconds);
         }
-        Err((line, reason)) => println!("refused={line} {reason}"),
+        Err((place, reason)) => println!("refused={place}\t{reason}"),
     }
     Ok(())
 }
@@ -153,11 +160,12 @@ fn run_script(options: &Options) -> Result<(), String> {
         output: output.clone(),
         image: options.text("image").ok().map(PathBuf::from),
         keeps_going: options.text("keep-going")? == "yes",
+        file: options.text("file")?.into(),
         dumps: options.text("dump")? == "yes",
     };
     let done = read_plan(options)?.and_then(|plan| kernel_script::carry_out(&plan, setup));
-    let Err((line, reason)) = done else { return Ok(()) };
-    std::fs::write(output.join("refused"), format!("{line} {reason}\n"))
+    let Err((place, reason)) = done else { return Ok(()) };
+    std::fs::write(output.join("refused"), format!("{place}\t{reason}\n"))
         .map_err(|error| error.to_string())
 }
 
@@ -170,6 +178,7 @@ fn run_block_script(options: &Options) -> Result<(), String> {
         mount_point: options.text("mount-point")?.into(),
         marker: options.text("marker").ok().map(PathBuf::from),
         failures: options.text("failures").ok().map(PathBuf::from),
+        file: path.into(),
     };
     block_script::carry_out(&text, &setup).map_err(|reason| format!("{path}: {reason}"))
 }
@@ -191,14 +200,51 @@ fn tear(options: &Options) -> Result<(), String> {
 fn calls(options: &Options) -> Result<(), String> {
     let path = options.text("file")?;
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-    let commands = script::parse(&text).map_err(|error| error.to_string())?;
-    let mut failures = String::new();
-    for script::Command { line, step } in commands {
-        if let Err(error) = calls::make(options.text("directory")?.as_ref(), &step) {
-            let _ = writeln!(failures, "{line}\t{}: {error}", calls::name(&step));
-        }
+    let script = script::parse(&text).map_err(|error| error.to_string())?;
+    let mount_point = PathBuf::from(options.text("directory")?);
+    let mut stage = CallsAlone { calls: Calls::below(&mount_point), failures: String::new() };
+    let (file, clock) = (path.into(), Clock::begin());
+    let ground = Ground { file, mount_point, keeps_going: true, clock };
+    if let Err((place, reason)) = play(&script, &ground, &mut stage) {
+        let _ = writeln!(stage.failures, "{place}\t{reason}");
     }
-    std::fs::write(options.text("failures")?, failures).map_err(|error| error.to_string())
+    std::fs::write(options.text("failures")?, stage.failures).map_err(|error| error.to_string())
+}
+
+/// Makes calls and notes those that fail. Nothing is mounted, and nobody waits.
+struct CallsAlone {
+    calls: Calls,
+    failures: String,
+}
+
+impl Stage for CallsAlone {
+    fn command(&mut self, command: &Command) -> Result<(), LineError> {
+        if !matches!(command.step, Step::Control(_) | Step::Sleep { .. })
+            && let Ok(Some(reason)) | Err(reason) = self.calls.carry_out(command)
+        {
+            let _ = writeln!(self.failures, "{}\t{reason}", command.place.behind_file());
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, place: &str, reason: &str) -> std::io::Result<()> {
+        let _ = writeln!(self.failures, "{place}\t{reason}");
+        Ok(())
+    }
+}
+
+/// Carries a process of a script out, which another one has started.
+fn process(options: &Options) -> Result<(), String> {
+    let small = |name| usize::try_from(options.number(name)?).map_err(|error| error.to_string());
+    let plan = ProcessPlan {
+        line: small("line")?,
+        column: small("column")?,
+        begun_ns: options.number("begun-ns")?,
+        passes: options.text("passes")?,
+    };
+    let (file, mount_point) = (options.text("file")?, options.text("mount-point")?);
+    let keeps_going = options.text("keep-going")? == "yes";
+    play_process(&plan, file.as_ref(), mount_point.as_ref(), keeps_going)
 }
 
 /// Writes the tree that is mounted as a manifest.

@@ -2,9 +2,9 @@
 //! chip is dumped as the cut left it, and the same kernel recovers it. Or a torn chip comes from elsewhere,
 //! and is only recovered.
 
-use crate::kernel_script::calls;
+use crate::kernel_script::calls::Calls;
 use crate::kernel_script::{run, tree};
-use script::{Command, Step};
+use script::{Script, Step};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -182,7 +182,7 @@ impl Setup {
         [remaining, kinds, shape, seed]: [&str; 4],
     ) -> io::Result<()> {
         let text = std::fs::read_to_string(script)?;
-        let commands = script::parse(&text).map_err(io::Error::other)?;
+        let parsed = script::parse(&text).map_err(io::Error::other)?;
         self.add_chip()?;
         // The checks read the medium, and would be counted as operations.
         self.check_itself(false)?;
@@ -192,7 +192,7 @@ impl Setup {
             "insmod {} remaining={remaining} kinds={kinds} shape={shape} seed={seed}",
             self.module.display()
         ))?;
-        let (last_line, failures) = self.play(&commands)?;
+        let (last_line, failures) = self.play(&parsed)?;
         // Read before the next line sets it: a script may have ended before the operation to tear.
         let died = is_dead()?;
         std::fs::write(parameter("dead"), "1")?;
@@ -217,19 +217,19 @@ impl Setup {
     }
 
     /// Makes the calls of a script until the power is cut: the last line, and the calls that failed.
-    fn play(&self, commands: &[Command]) -> io::Result<(usize, String)> {
+    fn play(&self, script: &Script) -> io::Result<(usize, String)> {
         let mut failures = String::new();
         let mut last_line = 0;
-        for Command { line, step } in commands {
-            last_line = *line;
-            match step {
-                Step::Sleep { milliseconds } => sleep(Duration::from_millis(*milliseconds)),
-                step => {
-                    let made = calls::make(&self.mount_point, step);
-                    // The result of a call during which the power was cut has no meaning.
-                    if let (Err(error), false) = (made, is_dead()?) {
-                        let _ = writeln!(failures, "{line}\t{}: {error}", calls::name(step));
-                    }
+        let mut calls = Calls::below(&self.mount_point);
+        for command in script.commands() {
+            last_line = command.place.line;
+            if let Step::Sleep { milliseconds } = command.step {
+                sleep(Duration::from_millis(milliseconds));
+            } else {
+                let made = calls.carry_out(&command);
+                // The result of a call during which the power was cut has no meaning.
+                if let (Ok(Some(reason)) | Err(reason), false) = (made, is_dead()?) {
+                    let _ = writeln!(failures, "{}\t{reason}", command.place.behind_file());
                 }
             }
             if is_dead()? {

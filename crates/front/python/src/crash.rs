@@ -54,16 +54,17 @@ impl Arguments {
         text: &str,
         progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<Outcome, String> {
-        let commands = script::parse(text)
-            .map_err(|error| format!("{shown}:{}: {}", error.line, error.reason))?;
+        let script = script::parse(text).map_err(|error| crate::script::told(shown, &error))?;
         let (chip, setup) = self.setup()?;
         let told = |error: CrashError| match error {
-            CrashError::Line { line, reason } => format!("{shown}:{line}: {reason}"),
+            CrashError::Line { place, reason } => {
+                format!("{shown}:{}: {reason}", place.behind_file())
+            }
             CrashError::NoCutPoint { .. } => format!("--only: {error}"),
             CrashError::NoGuarantee { .. } => format!("--fs: {error}"),
             other => format!("{shown}: {other}"),
         };
-        let crash = Crash::new(&chip, &setup, &commands).map_err(told)?;
+        let crash = Crash::new(&chip, &setup, &script).map_err(told)?;
         crash.run(&self.cuts()?, progress).map_err(told)
     }
 

@@ -9,6 +9,7 @@ use mount::{BlockDeviceChoice, BlockRequest, Driver, MountRequest, UbiRequest};
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, ImageError, ImageLayout, Part, Storage};
 use pyo3::prelude::*;
+use script::ScriptError;
 use script_runner::{
     LineTracks, Observed, PhaseCounts, Record, RunnerError, Setup, SoFar, counts_csv_of, sequence,
 };
@@ -96,22 +97,21 @@ fn carry_out(
     elsewhere: &Py<PyAny>,
     so_far: &Rc<RefCell<SoFar>>,
 ) -> Result<Option<Record>, String> {
-    let commands =
-        script::parse(text).map_err(|error| format!("{shown}:{}: {}", error.line, error.reason))?;
-    let bench = arguments.bench(script::blocks_wanted(&commands))?;
+    let script = script::parse(text).map_err(|error| told(shown, &error))?;
+    let bench = arguments.bench(script::blocks_wanted(&script))?;
     let timeline = match &arguments.timeline {
         Some(path) => Some(LineTracks::create(path, text).map_err(|error| at(path, &error))?),
         None => None,
     };
     let observed = Observed { so_far: so_far.clone(), timeline };
-    let watch =
-        Box::new(move |done: usize, total: usize| tell(&progress, done as u64, total as u64, ""));
+    let mut throttle = Throttle::default();
+    let watch = Box::new(move |done: u64, total: u64| throttle.tell(&progress, done, total));
     let (chip, record) =
-        match script_runner::run_observed(&commands, bench.chip, &bench.setup, watch, &observed) {
+        match script_runner::run_observed(&script, bench.chip, &bench.setup, watch, &observed) {
             Ok(done) => done,
             Err(RunnerError::Stopped) => return Ok(None),
-            Err(RunnerError::Line { line, reason }) => {
-                return Err(format!("{shown}:{line}: {reason}"));
+            Err(RunnerError::Line { place, reason }) => {
+                return Err(format!("{shown}:{}: {reason}", place.behind_file()));
             }
             Err(other @ RunnerError::PowerLost) => return Err(format!("{shown}: {other}")),
         };
@@ -120,6 +120,28 @@ fn carry_out(
         timeline.finish().map_err(|error| at(path, &error))?;
     }
     Ok(Some(record))
+}
+
+/// A line that cannot be read, behind the name of its file.
+pub(crate) fn told(shown: &str, error: &ScriptError) -> String {
+    format!("{shown}:{}:{}: {}", error.line, error.column, error.reason)
+}
+
+/// Tells of some commands only: a script of a million of them would spend its time in Python.
+#[derive(Default)]
+struct Throttle {
+    told: u64,
+}
+
+impl Throttle {
+    fn tell(&mut self, progress: &Py<PyAny>, done: u64, total: u64) -> bool {
+        // As often as a bar of a terminal can show; a short script tells of every line.
+        if done < self.told + total / 1000 {
+            return !cancellation::is_requested();
+        }
+        self.told = done;
+        tell(progress, done, total, "")
+    }
 }
 
 fn shown_phase(phase: &PhaseCounts) -> Value {
@@ -146,10 +168,19 @@ impl Arguments {
             "phases": phases.iter().map(shown_phase).collect::<Vec<_>>(),
             "unfinished": unfinished.map(shown_phase),
             "interrupted": record.is_none(),
-            "line": so_far.line,
+            "line": so_far.place.line,
+            "passes": so_far.place.passes_text(),
+            "late": whole.lateness.iter().filter_map(|late| {
+                Some(format!("{shown}:{}: {}", late.place.line, late.text()?))
+            }).collect::<Vec<_>>(),
             "counts_csv": counts_csv_of(phases, profile, &self.workload, self.seed),
             "failures": whole.failures.iter().map(|failure| {
-                format!("{shown}:{}: {}", failure.line, failure.error)
+                let (place, reason) = (failure.place.behind_file(), &failure.reason);
+                let times = match failure.times {
+                    1 => String::new(),
+                    times => format!(" ({times} times)"),
+                };
+                format!("{shown}:{place}: {reason}{times}")
             }).collect::<Vec<_>>(),
             "file_system": file_system,
             "profile": profile,

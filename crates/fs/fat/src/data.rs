@@ -113,7 +113,7 @@ impl Engine {
     }
 
     /// Allocates clusters up to a length.
-    async fn reserve(&self, inode: &Inode, bytes: u64) -> Result<(), Errno> {
+    pub(crate) async fn reserve(&self, inode: &Inode, bytes: u64) -> Result<(), Errno> {
         if bytes > FILE_BYTES_MAX {
             return Err(Errno::Efbig);
         }

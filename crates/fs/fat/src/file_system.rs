@@ -10,7 +10,7 @@ use crate::profile::MountOptions;
 use block_medium::{BlockMedium, WriteFlags};
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem, Finding,
-    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, RenameFlags, SpaceUse,
 };
 use sim::{Cpus, Sim};
 use std::ops::Range;
@@ -133,6 +133,35 @@ impl FileSystem for Fat {
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
         self.engine.rename(caller, from, to).await
+    }
+
+    async fn exchange(
+        &self,
+        caller: &Caller,
+        one: (InodeNumber, &[u8]),
+        other: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        self.engine.exchange(caller, one, other).await
+    }
+
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        part: Range<u64>,
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        // `fat_fallocate` came with Linux 4.5.
+        if !RenameFlags::NO_REPLACE.in_profile(self.engine.options.profile.name).has_call {
+            return Err(Errno::Eopnotsupp);
+        }
+        self.engine.allocate_part(caller, inode, part.end, keeps_size).await
+    }
+
+    /// `vfat_rename2` exchanges names since Linux 6.0.
+    fn rename_flags(&self) -> RenameFlags {
+        RenameFlags { exchanges: true, ..RenameFlags::NO_REPLACE }
+            .in_profile(self.engine.options.profile.name)
     }
 
     async fn read_link(&self, _inode: InodeNumber) -> Result<Vec<u8>, Errno> {

@@ -32,6 +32,8 @@ pub(crate) struct Inode {
     pub(crate) chain: RefCell<Vec<u32>>,
     /// The chain was followed to its end.
     pub(crate) is_chain_whole: Cell<bool>,
+    /// `fallocate` has set clusters aside behind the end, which go with the last user.
+    pub(crate) has_clusters_behind_end: Cell<bool>,
     /// Bytes that are zero and not yet written so.
     pub(crate) zeros: RefCell<Zeros>,
     /// Held while data is written or cut: what is read to be written back stays as it is.
@@ -65,6 +67,7 @@ impl Inode {
             modified: Cell::new(record.modified),
             chain: RefCell::default(),
             is_chain_whole: Cell::new(false),
+            has_clusters_behind_end: Cell::new(false),
             zeros: RefCell::default(),
             writing: Lock::new(sim, ()),
             entry: Cell::new((record.attributes, record.start, size_bytes)),

@@ -103,6 +103,7 @@ async fn read_root(engine: &Rc<Engine>) -> Result<(), Errno> {
 pub(crate) async fn unmount(engine: &Engine) -> Result<(), Errno> {
     engine.is_ended.set(true);
     engine.timer.arm(engine.sim.now());
+    engine.free_behind_ends().await?;
     engine.sync().await?;
     // Not on a volume that is read-only, or became it by damage: it stays marked (`fat_set_state`).
     // After all else is on the medium, or the mark would be gone while sectors are still missing.

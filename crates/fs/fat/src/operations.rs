@@ -195,6 +195,91 @@ impl Engine {
         self.write_if_synchronous().await
     }
 
+    /// Exchanges what two names name: each inode takes the entry of the other (`vfat_rename_exchange`). The
+    /// entries are written with the inodes, later; nothing orders them.
+    pub(crate) async fn exchange(
+        &self,
+        caller: &Caller,
+        one: Named<'_>,
+        other: Named<'_>,
+    ) -> Result<(), Errno> {
+        self.may_write()?;
+        let parents = [self.directory(one.0)?, self.directory(other.0)?];
+        let _held = self.names_lock.lock().await;
+        let (first, _) = self.inode_of_name(&parents[0], one.1).await?;
+        let (second, _) = self.inode_of_name(&parents[1], other.1).await?;
+        let places =
+            [first.place.get(), second.place.get()].map(|place| place.ok_or(Errno::Enoent));
+        let places = [places[0]?, places[1]?];
+        self.detach(&first);
+        self.detach(&second);
+        for (inode, place) in [(&first, places[1]), (&second, places[0])] {
+            inode.place.set(Some(place));
+            self.places.borrow_mut().insert(place, inode.number);
+            self.mark_dirty(inode);
+        }
+        if one.0 != other.0 {
+            for (inode, from, to) in [(&first, 0, 1), (&second, 1, 0)] {
+                if !inode.is_directory {
+                    continue;
+                }
+                self.set_parent(inode, &parents[to]).await?;
+                parents[from].links.set(parents[from].links.get().saturating_sub(1));
+                parents[to].links.set(parents[to].links.get() + 1);
+            }
+        }
+        self.touch(&parents[0], caller.now);
+        self.touch(&parents[1], caller.now);
+        self.write_if_synchronous().await
+    }
+
+    /// Sets space aside for a file (`fat_fallocate`). With its size kept, clusters behind the end are allocated
+    /// and not made empty; they go with the last user of the inode (`fat_free_eofblocks`).
+    ///
+    /// # Errors
+    /// [`Errno::Enospc`]: what was allocated before the volume was full stays with the file until then.
+    pub(crate) async fn allocate_part(
+        &self,
+        caller: &Caller,
+        number: InodeNumber,
+        end: u64,
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        self.may_write()?;
+        let inode = self.regular(number)?;
+        let _held = inode.writing.lock().await;
+        if keeps_size {
+            let bytes = inode.size_bytes.get();
+            inode
+                .has_clusters_behind_end
+                .set(end > bytes.next_multiple_of(self.volume.cluster_bytes()));
+            self.reserve(&inode, end).await?;
+        } else if end > inode.size_bytes.get() {
+            self.set_size(&inode, end, caller.now).await?;
+        }
+        self.write_if_synchronous().await
+    }
+
+    /// Frees clusters behind the ends of all files: the end of a mount evicts every inode.
+    pub(crate) async fn free_behind_ends(&self) -> Result<(), Errno> {
+        let inodes: Vec<_> = self.inodes.borrow().values().cloned().collect();
+        for inode in inodes {
+            self.free_behind_end(&inode).await?;
+        }
+        Ok(())
+    }
+
+    /// Frees clusters behind the end of a file (`fat_free_eofblocks`).
+    async fn free_behind_end(&self, inode: &Inode) -> Result<(), Errno> {
+        let keep = inode.size_bytes.get().div_ceil(self.volume.cluster_bytes()) as usize;
+        // Only what was allocated in this mount: the kernel knows no chain that is longer on the medium.
+        let is_longer = inode.has_clusters_behind_end.replace(false);
+        if !is_longer || inode.chain.borrow().len() <= keep || self.is_read_only.get() {
+            return Ok(());
+        }
+        self.cut_chain(inode, keep).await
+    }
+
     /// Changes attributes (`fat_setattr`): owners are the mount's, of permissions only that to write
     /// can be taken away, from files.
     ///
@@ -252,6 +337,7 @@ impl Engine {
     pub(crate) async fn forget(&self, number: InodeNumber) -> Result<(), Errno> {
         let Ok(inode) = self.inode(number) else { return Ok(()) };
         if inode.links.get() > 0 {
+            self.free_behind_end(&inode).await?;
             let waits =
                 inode.dirty_since_ns.get().is_some() || inode.zeros.borrow().first().is_some();
             if !waits && !inode.is_root() {

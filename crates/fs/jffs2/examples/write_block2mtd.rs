@@ -12,7 +12,7 @@ use board::Board;
 use fs_api::FileSystem;
 use jffs2::{Flash, Jffs2, MountOptions, PROFILES, clean_block};
 use page_cache::{CacheOptions, PageCache};
-use script::{Command, Runner, parse};
+use script::{Runner, Script, parse};
 use sim::{Cpus, Sim, Simulation};
 use std::cell::Cell;
 use std::error::Error;
@@ -36,7 +36,7 @@ struct Counts {
 async fn write(
     sim: Sim,
     medium: Rc<MemoryMedium>,
-    commands: Vec<Command>,
+    script: Script,
     has_summary: bool,
     counts: Rc<Counts>,
 ) {
@@ -56,7 +56,7 @@ async fn write(
     let fs = Rc::new(Jffs2::mount(&sim, cpus, flash, options).await.expect("it mounts"));
     let vfs = Rc::new(Vfs::new(&sim, fs.clone()));
     let runner = Runner::new(&sim, vfs, EPOCH_S);
-    for command in &commands {
+    for command in script.commands() {
         runner.step(&command.step).await.expect("scripts of this sort succeed");
         sim.sleep(BETWEEN_CALLS_NS).await;
     }
@@ -80,9 +80,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut simulation = Simulation::new(1);
     let (sim, counts) = (simulation.handle(), Rc::new(Counts::default()));
-    let commands = parse(&std::fs::read_to_string(script)?)?;
+    let script = parse(&std::fs::read_to_string(script)?)?;
     let has_summary = form == "summaries";
-    sim.spawn(write(sim.clone(), medium.clone(), commands, has_summary, counts.clone()));
+    sim.spawn(write(sim.clone(), medium.clone(), script, has_summary, counts.clone()));
     simulation.run();
     if !counts.is_finished.get() {
         return Err("the script did not come to its end".into());

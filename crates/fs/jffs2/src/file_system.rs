@@ -10,7 +10,7 @@ use crate::operations::seconds;
 use crate::write::Allocation;
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
-    InodeNumber, Memory, NewInode, SpaceUse, Time,
+    InodeNumber, Memory, NewInode, RenameFlags, SpaceUse, Time,
 };
 use std::ops::Range;
 use std::rc::Weak;
@@ -211,6 +211,11 @@ impl FileSystem for Jffs2 {
             cache.parent_or_links -= 1;
         }
         Ok(())
+    }
+
+    /// `jffs2_rename` takes `RENAME_NOREPLACE` alone.
+    fn rename_flags(&self) -> RenameFlags {
+        RenameFlags::NO_REPLACE.in_profile(self.engine.options.profile.name)
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {

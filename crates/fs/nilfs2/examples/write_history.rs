@@ -108,7 +108,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let history = History {
         sim: sim.clone(),
         medium: medium.clone(),
-        commands: parse(&std::fs::read_to_string(script)?)?,
+        commands: parse(&std::fs::read_to_string(script)?)?.commands().collect(),
         cut_after_blocks: cut,
         counts: counts.clone(),
     };

@@ -17,7 +17,7 @@ use crate::summary::{FileInfo, LogHeader};
 use block_medium::BlockMedium;
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
-    FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, Place, SpaceUse,
+    FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, Place, RenameFlags, SpaceUse,
 };
 use sim::{Cpus, Sim};
 use std::ops::Range;
@@ -264,6 +264,11 @@ impl FileSystem for Nilfs2 {
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
         self.engine.rename(caller, from, to).await
+    }
+
+    /// `nilfs_rename` takes `RENAME_NOREPLACE` alone.
+    fn rename_flags(&self) -> RenameFlags {
+        RenameFlags::NO_REPLACE.in_profile(self.engine.options.profile.name)
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {

@@ -6,7 +6,7 @@ use crate::names::decode_device;
 use crate::nodes::{Stamp, u32_at, u64_at};
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType,
-    InodeNumber, Memory, NewInode, PAGE_BYTES, SpaceUse, Time,
+    InodeNumber, Memory, NewInode, PAGE_BYTES, RenameFlags, SpaceUse, Time,
 };
 use std::ops::Range;
 use std::rc::Weak;
@@ -106,7 +106,31 @@ impl FileSystem for Ubifs {
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
-        self.engine.rename_name(caller, from, to).await
+        self.engine.rename_name(caller, from, to, false).await.map(drop)
+    }
+
+    async fn exchange(
+        &self,
+        caller: &Caller,
+        one: (InodeNumber, &[u8]),
+        other: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        self.engine.exchange_names(caller, one, other).await
+    }
+
+    async fn rename_with_whiteout(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<InodeNumber, Errno> {
+        self.engine.rename_name(caller, from, to, true).await?.ok_or(Errno::Einval)
+    }
+
+    /// `ubifs_rename` has all flags since Linux 4.9.
+    fn rename_flags(&self) -> RenameFlags {
+        RenameFlags { has_call: true, exchanges: true, has_whiteout: true }
+            .in_profile(self.engine.options.profile.name)
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {

@@ -316,13 +316,93 @@ impl Engine {
         }
     }
 
-    // One function: both budgets must be released on each way out.
+    /// Exchanges what two names name (`ubifs_xrename`). Only the times of the two inodes change, in memory.
+    pub(crate) async fn exchange_names(
+        &self,
+        caller: &Caller,
+        one: (InodeNumber, &[u8]),
+        other: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        let directories = [self.directory(one.0).await?, self.directory(other.0).await?];
+        let mut inodes = Vec::new();
+        for (directory, name) in directories.iter().zip([one.1, other.1]) {
+            let entry = self.find_entry(directory, name).await?;
+            inodes.push(self.inode(entry.inode).await?);
+        }
+        let request = Request {
+            new_entry: true,
+            changed_entry: true,
+            dirtied_inodes: 2,
+            ..Request::default()
+        };
+        let budget = self.budget(caller, &request).await?;
+        let is_move = one.0 != other.0;
+        let order = usize::from(directories[0].number > directories[1].number);
+        // In the order of `move_name`.
+        let _first = directories[order].lock.lock().await;
+        let _second = if is_move { Some(directories[1 - order].lock.lock().await) } else { None };
+        let stamp = self.stamp(caller.now);
+        for inode in &inodes {
+            inode.data.borrow_mut().node.changed = stamp;
+        }
+        for directory in &directories {
+            let node = &mut directory.data.borrow_mut().node;
+            (node.modified, node.changed) = (stamp, stamp);
+        }
+        // A directory that changes its parent takes the link of its `..` along.
+        let kinds = [inodes[0].is_directory(), inodes[1].is_directory()];
+        let moves =
+            if is_move && kinds[0] != kinds[1] { Some(usize::from(kinds[1])) } else { None };
+        let move_link = |from: usize| {
+            directories[from].data.borrow_mut().node.links -= 1;
+            directories[1 - from].data.borrow_mut().node.links += 1;
+        };
+        if let Some(from) = moves {
+            move_link(from);
+        }
+        let logged = self
+            .log_exchange(
+                (&directories[0], one.1, &inodes[0]),
+                (&directories[1], other.1, &inodes[1]),
+            )
+            .await;
+        // The journal did not take the group, so memory must agree with the medium.
+        if let (Err(_), Some(from)) = (&logged, moves) {
+            move_link(1 - from);
+        }
+        self.release(budget);
+        logged
+    }
+
+    /// The inode of a whiteout, in memory alone, and its budget (`create_whiteout`).
+    async fn make_whiteout(
+        &self,
+        caller: &Caller,
+        parent: &Rc<Inode>,
+    ) -> Result<(Rc<Inode>, Budget), Errno> {
+        let device = FileType::CharacterDevice.mode_bits();
+        let (mode, data) = contents_of(NewInode::Special(device, (0, 0)))?;
+        let request =
+            Request { new_inode: true, new_inode_bytes: data.len(), ..Request::default() };
+        let budget = self.budget(caller, &request).await?;
+        match self.new_inode(caller, parent, mode, data) {
+            // Its size stays 0, where `ubifs_mknod` sets that of other devices to the length of their number.
+            Ok(inode) => Ok((inode, budget)),
+            Err(error) => {
+                self.release(budget);
+                Err(error)
+            }
+        }
+    }
+
+    // One function: all budgets must be released on each way out.
     pub(crate) async fn rename_name(
         &self,
         caller: &Caller,
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
-    ) -> Result<(), Errno> {
+        leaves_whiteout: bool,
+    ) -> Result<Option<InodeNumber>, Errno> {
         if to.1.is_empty() || to.1.len() > MAX_NAME_BYTES {
             return Err(Errno::Enametoolong);
         }
@@ -332,7 +412,7 @@ impl Engine {
         let replaced = self.find_replaced(&target, to.1).await?;
         // POSIX: a rename of one link of a file to another link of it does nothing.
         if replaced.as_ref().is_some_and(|replaced| replaced.number == inode.number) {
-            return Ok(());
+            return Ok(None);
         }
         if let Some(replaced) = &replaced
             && replaced.is_directory()
@@ -363,14 +443,33 @@ impl Engine {
                 return Err(error);
             }
         };
-        let rename = Rename { inode, source, target, replaced, from: from.1, to: to.1 };
+        let whiteout = if leaves_whiteout {
+            match self.make_whiteout(caller, &source).await {
+                Ok(whiteout) => Some(whiteout),
+                Err(error) => {
+                    self.release(own_budget);
+                    self.release(budget);
+                    return Err(error);
+                }
+            }
+        } else {
+            None
+        };
+        let (whiteout, whiteout_budget) = whiteout.unzip();
+        let rename = Rename { inode, source, target, replaced, whiteout, from: from.1, to: to.1 };
         let moved = self.move_name(caller, &rename).await;
+        if let Some(budget) = whiteout_budget {
+            self.release(budget);
+        }
+        if let (Err(_), Some(whiteout)) = (&moved, &rename.whiteout) {
+            self.inodes.borrow_mut().remove(&whiteout.number);
+        }
         // Before the result is looked at: the group is written or will not be; in both cases its
         // budget is done with.
         self.release(budget);
-        if moved.is_err() {
+        if let Err(error) = moved {
             self.release(own_budget);
-            return moved;
+            return Err(error);
         }
         // The inode itself was not in the group; its time is written later.
         self.make_inode_dirty(&rename.inode, own_budget);
@@ -378,7 +477,7 @@ impl Engine {
             // The rename is done: the kernel does not return this error (`do_rename`).
             let _ = self.write_inode_back(&rename.inode).await;
         }
-        Ok(())
+        Ok(rename.whiteout.map(|whiteout| whiteout.number))
     }
 
     /// Locks the inodes of a rename, changes and logs them (`do_rename`).
@@ -402,7 +501,14 @@ impl Engine {
         let before = rename.links_and_sizes();
         self.change_inodes(caller, rename);
         let (from, to) = ((source, rename.from), (target, rename.to));
-        let logged = self.log_rename(&rename.inode, from, to, rename.replaced.as_ref()).await;
+        let logged = self.log_rename(
+            &rename.inode,
+            from,
+            to,
+            rename.replaced.as_ref(),
+            rename.whiteout.as_ref(),
+        );
+        let logged = logged.await;
         if logged.is_err() {
             // The journal did not take the group, so memory must agree with the medium (`out_cancel`
             // of `do_rename`).
@@ -417,7 +523,13 @@ impl Engine {
         let (is_directory, overwrites) = (rename.inode.is_directory(), rename.replaced.is_some());
         let stamp = self.stamp(caller.now);
         rename.inode.data.borrow_mut().node.changed = stamp;
-        self.change_directory(caller, source, rename.from, false);
+        if rename.whiteout.is_some() {
+            // The old name stays, so the directory keeps its size.
+            let node = &mut source.data.borrow_mut().node;
+            (node.modified, node.changed) = (stamp, stamp);
+        } else {
+            self.change_directory(caller, source, rename.from, false);
+        }
         if overwrites {
             let node = &mut target.data.borrow_mut().node;
             (node.modified, node.changed) = (stamp, stamp);
@@ -451,6 +563,8 @@ struct Rename<'a> {
     source: Rc<Inode>,
     target: Rc<Inode>,
     replaced: Option<Rc<Inode>>,
+    /// What takes the old name.
+    whiteout: Option<Rc<Inode>>,
     from: &'a [u8],
     to: &'a [u8],
 }

@@ -256,24 +256,30 @@ impl Engine {
     }
 
     // One function: the nodes of the group and the places that they get must stay in one order.
-    /// A name becomes another one, which may replace an inode (`ubifs_jnl_rename`).
+    /// A name becomes another one, which may replace an inode; a whiteout may take the old one
+    /// (`ubifs_jnl_rename`).
     pub(crate) async fn log_rename(
         &self,
         inode: &Rc<Inode>,
         from: (&Rc<Inode>, &[u8]),
         to: (&Rc<Inode>, &[u8]),
         replaced: Option<&Rc<Inode>>,
+        whiteout: Option<&Rc<Inode>>,
     ) -> Result<(), Errno> {
         let named = |name, is_removal| Naming { name, is_removal, is_attribute: false };
-        let (new, old) = (named(to.1, false), named(from.1, true));
+        let (new, old) = (named(to.1, false), named(from.1, whiteout.is_none()));
         // The old name goes without a kind (`DT_UNKNOWN`), which is the number of regular files.
-        let gone = EntryNode { file_type: 0, ..Self::entry(from.0.number, old, inode) };
+        let gone = match whiteout {
+            Some(whiteout) => Self::entry(from.0.number, old, whiteout),
+            None => EntryNode { file_type: 0, ..Self::entry(from.0.number, old, inode) },
+        };
         let mut nodes = vec![
             (kind::ENTRY, Self::entry(to.0.number, new, inode).to_bytes()),
             (kind::ENTRY, gone.to_bytes()),
         ];
         let mut inodes = Vec::new();
         inodes.extend(replaced.cloned());
+        inodes.extend(whiteout.cloned());
         inodes.push(from.0.clone());
         if to.0.number != from.0.number {
             inodes.push(to.0.clone());
@@ -316,6 +322,44 @@ impl Engine {
         drop(reservation);
         for inode in inodes {
             self.make_inode_clean(&inode);
+        }
+        Ok(())
+    }
+
+    /// Two names exchange what they name (`ubifs_jnl_xrename`).
+    pub(crate) async fn log_exchange(
+        &self,
+        one: (&Rc<Inode>, &[u8], &Rc<Inode>),
+        other: (&Rc<Inode>, &[u8], &Rc<Inode>),
+    ) -> Result<(), Errno> {
+        let named = |name| Naming { name, is_removal: false, is_attribute: false };
+        let (first, second) = (named(other.1), named(one.1));
+        let mut directories = vec![one.0.clone()];
+        if other.0.number != one.0.number {
+            directories.push(other.0.clone());
+        }
+        let mut nodes = vec![
+            (kind::ENTRY, Self::entry(other.0.number, first, one.2).to_bytes()),
+            (kind::ENTRY, Self::entry(one.0.number, second, other.2).to_bytes()),
+        ];
+        nodes.extend(directories.iter().map(|inode| (kind::INODE, Self::pack(inode))));
+        let lengths: Vec<_> = nodes.iter().map(|(_, node)| node.len()).collect();
+        let mut reservation = self.reservation(BASE_HEAD, Self::group_bytes(&lengths)).await?;
+        let numbers: Vec<_> = directories.iter().map(|inode| inode.number).collect();
+        let syncs = self.has_synchronous_names(one.0) || self.has_synchronous_names(other.0);
+        let at = self.write_group(BASE_HEAD, nodes, &mut reservation, &numbers, syncs).await?;
+        let indexed = async {
+            self.index_entry(other.0.number, first, place(at[0], lengths[0])).await?;
+            self.index_entry(one.0.number, second, place(at[1], lengths[1])).await?;
+            for (inode, (at, length)) in directories.iter().zip(at.iter().zip(&lengths).skip(2)) {
+                self.tnc_add(Key::inode(inode.number), place(*at, *length)).await?;
+            }
+            Ok(())
+        };
+        self.or_broken(indexed.await)?;
+        drop(reservation);
+        for directory in directories {
+            self.make_inode_clean(&directory);
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::update::Update;
 use crate::xattr;
 use fs_api::{
     Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
-    NewInode, PAGE_BYTES, SpaceUse, Time,
+    NewInode, PAGE_BYTES, RenameFlags, SpaceUse, Time,
 };
 use mtd::Mtd;
 use sim::{Cpus, Lock, LockGuard, Sim, Timer};
@@ -320,6 +320,11 @@ impl FileSystem for Yaffs2 {
         }
         let renamed = device.rename(from, to, self.profile.holds_unlinked).await;
         self.leave(device, renamed).await
+    }
+
+    /// `yaffs_rename` takes no flag, so the kernel answers.
+    fn rename_flags(&self) -> RenameFlags {
+        RenameFlags::NO_REPLACE.in_profile(self.profile.name)
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {

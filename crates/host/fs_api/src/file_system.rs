@@ -125,6 +125,31 @@ pub enum DirectIo {
     ReadsAndWrites,
 }
 
+/// What a kernel's `renameat2` takes of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RenameFlags {
+    /// There is such a call: it came with Linux 3.15.
+    pub has_call: bool,
+    /// `RENAME_EXCHANGE`, by [`FileSystem::exchange`].
+    pub exchanges: bool,
+    /// `RENAME_WHITEOUT`, by [`FileSystem::rename_with_whiteout`].
+    pub has_whiteout: bool,
+}
+
+impl RenameFlags {
+    /// A kernel without the call, or a library.
+    pub const NONE: Self = Self { has_call: false, exchanges: false, has_whiteout: false };
+    /// `RENAME_NOREPLACE` alone, which the layer above answers.
+    pub const NO_REPLACE: Self = Self { has_call: true, ..Self::NONE };
+
+    /// These flags in a kernel of this profile, if it has the call.
+    #[must_use]
+    pub fn in_profile(self, profile: &str) -> Self {
+        let has_call = profile.starts_with("linux-") && !profile.starts_with("linux-2.");
+        if has_call { self } else { Self::NONE }
+    }
+}
+
 /// A mounted file system.
 ///
 /// Calls may be under way at the same time, from several tasks; the file system has the locks of the
@@ -195,6 +220,49 @@ pub trait FileSystem {
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno>;
+
+    /// What `renameat2` takes beside 0.
+    fn rename_flags(&self) -> RenameFlags {
+        // What a kernel's file system that knows no flag answers (`jffs2_rename`, `nilfs_rename`).
+        RenameFlags::NO_REPLACE
+    }
+
+    /// Exchanges what two names name (`RENAME_EXCHANGE`). Only where [`FileSystem::rename_flags`] has it.
+    async fn exchange(
+        &self,
+        caller: &Caller,
+        one: (InodeNumber, &[u8]),
+        other: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        let _ = (caller, one, other);
+        Err(Errno::Einval)
+    }
+
+    /// Moves a name and leaves a whiteout in its place: a character device 0:0 (`RENAME_WHITEOUT`), whose
+    /// inode is the answer. Only where [`FileSystem::rename_flags`] has it.
+    async fn rename_with_whiteout(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<InodeNumber, Errno> {
+        let _ = (caller, from, to);
+        Err(Errno::Einval)
+    }
+
+    /// Sets space aside for a part of a file (`fallocate`), which grows to the end of the part unless it keeps
+    /// its size.
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        part: Range<u64>,
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        // `vfs_fallocate` answers for a file system without the operation.
+        let _ = (caller, inode, part, keeps_size);
+        Err(Errno::Eopnotsupp)
+    }
 
     /// Target of a symbolic link.
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno>;

@@ -13,7 +13,7 @@ pub use attributes::{Attributes, Changes, FileType, SpaceUse, Time};
 pub use errno::Errno;
 pub use file_system::{
     CachedPages, Caller, DirectIo, DirectoryEntry, DynFileSystem, FileSystem, InodeNumber, Memory,
-    NewInode, PageRun,
+    NewInode, PageRun, RenameFlags,
 };
 pub use finding::{Finding, Place, Severity};
 pub use shared_page::SharedPage;

@@ -15,6 +15,7 @@ mod manifest;
 mod memory;
 mod names;
 mod naming;
+mod renaming;
 pub mod tree;
 mod vfs;
 mod walk;
@@ -25,4 +26,5 @@ pub use manifest::{
     Damage, Manifest, ManifestRow, ReadLimits, escape_path, hexadecimal, unescape_path,
 };
 pub use memory::MemoryFileSystem;
-pub use vfs::{OpenFile, OpenOptions, Vfs};
+pub use renaming::RenameMode;
+pub use vfs::{Access, OpenFile, OpenOptions, Vfs};

@@ -2,7 +2,7 @@
 
 use fs_api::{
     Attributes, Caller, Changes, DirectoryEntry, Errno, FileSystem, FileType, InodeNumber, Memory,
-    NewInode, PAGE_BYTES, SpaceUse,
+    NewInode, PAGE_BYTES, RenameFlags, SpaceUse,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -235,6 +235,68 @@ impl FileSystem for MemoryFileSystem {
             Ok(())
         })?;
         self.add_name(caller, to.0, to.1, number, is_directory)
+    }
+
+    fn rename_flags(&self) -> RenameFlags {
+        RenameFlags { has_call: true, exchanges: true, has_whiteout: true }
+    }
+
+    async fn exchange(
+        &self,
+        caller: &Caller,
+        one: (InodeNumber, &[u8]),
+        other: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        let (first, second) =
+            (self.lookup(one.0, one.1).await?, self.lookup(other.0, other.1).await?);
+        for (place, number, before) in [(one, second, first), (other, first, second)] {
+            let is_directory =
+                async |inode| Ok::<_, Errno>(self.kind(inode).await? == FileType::Directory);
+            let links = (is_directory(number).await?, is_directory(before).await?);
+            self.with(number, |inode| {
+                inode.attributes.changed = caller.now;
+                Ok(())
+            })?;
+            self.with(place.0, |inode| {
+                inode.names.insert(place.1.to_vec(), number);
+                // A directory that comes has a `..`, one that goes takes its own along.
+                inode.attributes.links += u32::from(links.0);
+                inode.attributes.links -= u32::from(links.1);
+                touch(inode, caller);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn rename_with_whiteout(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<InodeNumber, Errno> {
+        self.rename(caller, from, to).await?;
+        // Whatever made it, a whiteout is root's and has no permission (`whiteout_mode`, `vfs_whiteout`).
+        let new = NewInode::Special(FileType::CharacterDevice.mode_bits(), (0, 0));
+        self.make(caller, from.0, from.1, new).await
+    }
+
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        part: Range<u64>,
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        self.with(inode, |inode| {
+            if !keeps_size && inode.attributes.size_bytes < part.end {
+                let size = usize::try_from(part.end).map_err(|_| Errno::Efbig)?;
+                inode.data.resize(size, 0);
+                inode.attributes.size_bytes = part.end;
+                touch(inode, caller);
+            }
+            Ok(())
+        })
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {

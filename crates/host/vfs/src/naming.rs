@@ -3,7 +3,7 @@
 
 use crate::call_watch::CallKind;
 use crate::names::Meaning;
-use crate::vfs::Vfs;
+use crate::vfs::{Access, OpenOptions, Vfs};
 use crate::walk::{PieceKind, check_length};
 use fs_api::{Caller, Errno, FileSystem, FileType, InodeNumber, NewInode};
 
@@ -11,22 +11,28 @@ use fs_api::{Caller, Errno, FileSystem, FileType, InodeNumber, NewInode};
 const SET_GROUP: u32 = 0o2000;
 
 impl<F: FileSystem + 'static> Vfs<F> {
-    async fn kind(&self, inode: InodeNumber) -> Result<FileType, Errno> {
+    pub(crate) async fn kind(&self, inode: InodeNumber) -> Result<FileType, Errno> {
         self.file_system().kind(inode).await
     }
 
-    /// The regular file that a path leads to; one that is made with these permission bits if there is none,
-    /// also where a symbolic link leads to nothing (`open_last_lookups` and `do_open`).
+    /// The regular file that a path leads to, or the directory if it is only read; one that is made if there is
+    /// none and the options say so, also where a symbolic link leads to nothing (`open_last_lookups` and
+    /// `do_open`). An exclusive open follows no link at the end.
     pub(crate) async fn find_file(
         &self,
         caller: &Caller,
         path: &[u8],
-        create: Option<u32>,
+        options: &OpenOptions,
     ) -> Result<InodeNumber, Errno> {
+        let create = options.create;
+        let takes_directory = options.access == Access::Read && create.is_none();
         let (mut walk, mut last) = self.parent(path).await?;
         loop {
             // `.`, `..` and the root are directories, which `open` for a file refuses.
             if last.kind != PieceKind::Name {
+                if takes_directory {
+                    return self.resolve_followed(path).await;
+                }
                 return Err(Errno::Eisdir);
             }
             if last.has_slash && create.is_some() {
@@ -44,11 +50,13 @@ impl<F: FileSystem + 'static> Vfs<F> {
                         let new = NewInode::Regular(permissions);
                         self.make_in(caller, directory, name, new).await?
                     }
+                    (Ok(_), Some(_)) if options.exclusive => return Err(Errno::Eexist),
                     (found, _) => found?,
                 }
             };
             match self.kind(inode).await? {
                 FileType::Symlink => self.follow(&mut walk, inode).await?,
+                FileType::Directory if takes_directory => return Ok(inode),
                 FileType::Directory => return Err(Errno::Eisdir),
                 _ if last.has_slash => return Err(Errno::Enotdir),
                 FileType::Regular => return Ok(inode),
@@ -195,6 +203,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 (true, true) => self.must_be_empty(inode).await?,
                 (false, false) => {}
             }
+            self.may_lose_name(inode).await?;
             // The name first, then the inode: a cut between leaves an inode without names, which
             // recovery deletes.
             self.file_system().unlink(caller, directory, name).await?;
@@ -204,75 +213,18 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.forget_if_nameless(inode).await
     }
 
-    async fn must_be_empty(&self, directory: InodeNumber) -> Result<(), Errno> {
-        let entries = self.file_system().read_directory(directory).await?;
-        if entries.is_empty() { Ok(()) } else { Err(Errno::Enotempty) }
-    }
-
-    /// Moves a name; what the new name named before loses it.
-    ///
-    /// # Errors
-    /// [`Errno::Einval`] for a directory into itself, [`Errno::Enotempty`] for anything onto a directory
-    /// that it lies in, [`Errno::Ebusy`] for `.` and `..`; [`Errno::Eisdir`], [`Errno::Enotdir`] and
-    /// [`Errno::Enotempty`] by the kinds of the two; as [`Vfs::resolve`].
-    pub async fn rename(&self, caller: &Caller, from: &[u8], to: &[u8]) -> Result<(), Errno> {
-        let _timed = self.watch.begin(CallKind::Other);
-        self.enter().await;
-        // Both parents are walked before either is locked (`do_renameat2`).
-        let (from_walk, from_last) = self.parent(from).await?;
-        let (to_walk, to_last) = self.parent(to).await?;
-        if from_last.kind != PieceKind::Name || to_last.kind != PieceKind::Name {
-            return Err(Errno::Ebusy);
-        }
-        let (from_directory, from_name) = (from_walk.directory(), from_walk.name(&from_last));
-        let (to_directory, to_name) = (to_walk.directory(), to_walk.name(&to_last));
-        // Locked in the order of their numbers, so that two renames cannot wait for each other.
-        // The kernel orders them by ancestry (`lock_rename`); the outcome is the same.
-        let mut both = [from_directory, to_directory];
-        both.sort_unstable();
-        let locks = both.map(|directory| self.lock_of(directory));
-        let _first = locks[0].lock().await;
-        let _second = if both[0] == both[1] { None } else { Some(locks[1].lock().await) };
-        let inode = self.lookup(from_directory, from_name).await?;
-        let replaced = match self.lookup(to_directory, to_name).await {
-            Err(Errno::Enoent) => None,
-            found => Some(found?),
-        };
-        // The order of these answers is that of `do_renameat2`: slashes, then ancestors, and only then
-        // `vfs_rename` looks at the two inodes.
-        let is_directory = self.kind(inode).await? == FileType::Directory;
-        if !is_directory && (from_last.has_slash || to_last.has_slash) {
-            return Err(Errno::Enotdir);
-        }
-        if is_directory && to_walk.leads_through(inode) {
-            return Err(Errno::Einval);
-        }
-        if replaced.is_some_and(|replaced| from_walk.leads_through(replaced)) {
-            return Err(Errno::Enotempty);
-        }
-        // Linux leaves two names of one inode alone (`vfs_rename`). A library has no such rule for files:
-        // YAFFS2's takes one of the names away, and writes its headers even if both are the same.
-        if replaced == Some(inode) && (is_directory || !self.file_system().is_library()) {
+    /// The engine of a library deletes a file with its last name, where the real one keeps it until it is
+    /// closed (`my_inode` of `yaffs_unlink_file_if_needed`): such a call is refused.
+    pub(crate) async fn may_lose_name(&self, inode: InodeNumber) -> Result<(), Errno> {
+        if !self.file_system().is_library() || !self.is_open(inode) {
             return Ok(());
         }
-        if let Some(replaced) = replaced {
-            match (is_directory, self.kind(replaced).await? == FileType::Directory) {
-                (false, true) => return Err(Errno::Eisdir),
-                (true, false) => return Err(Errno::Enotdir),
-                (true, true) => self.must_be_empty(replaced).await?,
-                (false, false) => {}
-            }
-        }
-        let (from, to) = ((from_directory, from_name), (to_directory, to_name));
-        self.file_system().rename(caller, from, to).await?;
-        self.learn(from_directory, from_name, Meaning::Nothing);
-        self.learn(to_directory, to_name, Meaning::Inode(inode));
-        // The inode's times changed with its name.
-        self.set_dirty(inode).await?;
-        // Only now, when the file system no longer names it.
-        match replaced {
-            Some(replaced) => self.forget_if_nameless(replaced).await,
-            None => Ok(()),
-        }
+        let links = self.file_system().attributes(inode).await?.links;
+        if links > 1 { Ok(()) } else { Err(Errno::Ebusy) }
+    }
+
+    pub(crate) async fn must_be_empty(&self, directory: InodeNumber) -> Result<(), Errno> {
+        let entries = self.file_system().read_directory(directory).await?;
+        if entries.is_empty() { Ok(()) } else { Err(Errno::Enotempty) }
     }
 }

@@ -18,6 +18,7 @@ const ATTRIBUTE_NAME_BYTES_MAX: usize = 255;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of open(2)")]
 pub struct OpenOptions {
     /// Make it with these permission bits if it is not there (`O_CREAT`).
     pub create: Option<u32>,
@@ -27,14 +28,37 @@ pub struct OpenOptions {
     pub append: bool,
     /// A write returns when the medium has it (`O_SYNC`).
     pub sync: bool,
+    /// A write returns when the medium has its bytes, and what is needed to find them (`O_DSYNC`).
+    pub data_sync: bool,
+    /// A file must be made (`O_EXCL`).
+    pub exclusive: bool,
+    /// What the file is opened for.
+    pub access: Access,
+}
+
+/// What a file is opened for (`O_ACCMODE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Reads and writes.
+    #[default]
+    ReadWrite,
+    /// Reads alone; directories can be opened so.
+    Read,
+    /// Writes alone.
+    Write,
 }
 
 /// A file that is open; [`Vfs::close`] it. A file that was written is flushed then.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of open(2)")]
 pub struct OpenFile {
     pub(crate) inode: InodeNumber,
     appends: bool,
     pub(crate) syncs: bool,
+    /// What every write waits for leaves attributes out that are not needed (`O_DSYNC`).
+    syncs_data_only: bool,
+    access: Access,
+    is_directory: bool,
     pub(crate) is_direct: Cell<bool>,
     is_written: Cell<bool>,
     pub(crate) read_ahead: Cell<ReadAhead>,
@@ -191,10 +215,11 @@ impl<F: FileSystem + 'static> Vfs<F> {
         self.file_system.attributes(inode).await
     }
 
-    /// Opens a regular file, by way of symbolic links.
+    /// Opens a regular file, or a directory to read, by way of symbolic links.
     ///
     /// # Errors
-    /// [`Errno::Eisdir`] for a directory, [`Errno::Enxio`] for a device, FIFO or socket, which have
+    /// [`Errno::Eisdir`] for a directory that is to be written, [`Errno::Eexist`] for a file that had to be made,
+    /// [`Errno::Enxio`] for a device, FIFO or socket, which have
     /// no other end here; as [`Vfs::resolve`].
     pub async fn open(
         &self,
@@ -204,14 +229,19 @@ impl<F: FileSystem + 'static> Vfs<F> {
     ) -> Result<OpenFile, Errno> {
         let _timed = self.watch.begin(CallKind::Other);
         self.enter().await;
-        let inode = self.find_file(caller, path, options.create).await?;
+        let inode = self.find_file(caller, path, &options).await?;
         let attributes = self.file_system.attributes(inode).await?;
         // Before anything can fail: closing takes the user away again.
         *self.users.borrow_mut().entry(inode).or_default() += 1;
         let file = OpenFile {
             inode,
             appends: options.append,
-            syncs: options.sync || self.file_system.is_synchronous(),
+            syncs: options.sync || options.data_sync || self.file_system.is_synchronous(),
+            syncs_data_only: options.data_sync
+                && !options.sync
+                && !self.file_system.is_synchronous(),
+            access: options.access,
+            is_directory: attributes.kind == FileType::Directory,
             is_direct: Cell::new(false),
             is_written: Cell::new(false),
             read_ahead: Cell::default(),
@@ -282,7 +312,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// Writes bytes from `offset` on, or to the end of a file opened to append (`pwrite`).
     ///
     /// # Errors
-    /// [`Errno::Einval`] and [`Errno::Efbig`] for a place behind the largest offset; [`Errno::Enospc`],
+    /// [`Errno::Ebadf`] for a file that is only read; [`Errno::Einval`] and [`Errno::Efbig`] for a place behind the largest offset; [`Errno::Enospc`],
     /// [`Errno::Erofs`] and [`Errno::Eio`] of the file system. What was written before stays.
     pub async fn write(
         &self,
@@ -292,6 +322,9 @@ impl<F: FileSystem + 'static> Vfs<F> {
         bytes: &[u8],
     ) -> Result<(), Errno> {
         let timed = self.watch.begin(CallKind::Write);
+        if file.access == Access::Read {
+            return Err(Errno::Ebadf);
+        }
         timed.moves(bytes.len());
         // Set before the write: a write that fails halfway has changed the file, too.
         file.is_written.set(true);
@@ -311,7 +344,12 @@ impl<F: FileSystem + 'static> Vfs<F> {
         if self.is_direct_write(file, at + bytes.len() as u64 <= size) {
             self.write_direct(caller, file, at, bytes).await?;
             drop(held);
-            return if file.syncs { self.fsync_data(caller, file, false).await } else { Ok(()) };
+            let data_only = file.syncs_data_only;
+            return if file.syncs {
+                self.fsync_data(caller, file, data_only).await
+            } else {
+                Ok(())
+            };
         }
         match &self.caches {
             Some(caches) if self.file_system.writes_back() => {
@@ -326,7 +364,7 @@ impl<F: FileSystem + 'static> Vfs<F> {
                 if file.syncs {
                     let end = (at + bytes.len() as u64).div_ceil(PAGE_BYTES as u64);
                     let pages = at / PAGE_BYTES as u64..end;
-                    return self.sync_pages(caller, file, pages, false).await;
+                    return self.sync_pages(caller, file, pages, file.syncs_data_only).await;
                 }
                 return Ok(());
             }
@@ -337,7 +375,9 @@ impl<F: FileSystem + 'static> Vfs<F> {
             self.write_out(file.inode, at, bytes.len() as u64).await?;
         }
         // File systems that write through have the bytes; what is left is their own buffers.
-        if file.syncs {
+        if file.syncs && file.syncs_data_only {
+            self.file_system.sync_data(caller, file.inode).await?;
+        } else if file.syncs {
             self.file_system.fsync(caller, file.inode).await?;
         }
         Ok(())
@@ -406,7 +446,8 @@ impl<F: FileSystem + 'static> Vfs<F> {
     /// Reads bytes from `offset` on; fewer at the end of the file (`pread`).
     ///
     /// # Errors
-    /// [`Errno::Eio`], if the medium failed or the file is damaged.
+    /// [`Errno::Ebadf`] for a file that is only written; [`Errno::Eisdir`]; [`Errno::Eio`], if the medium failed or
+    /// the file is damaged.
     pub async fn read(
         &self,
         file: &OpenFile,
@@ -414,6 +455,12 @@ impl<F: FileSystem + 'static> Vfs<F> {
         into: &mut [u8],
     ) -> Result<usize, Errno> {
         let timed = self.watch.begin(CallKind::Read);
+        if file.access == Access::Write {
+            return Err(Errno::Ebadf);
+        }
+        if file.is_directory {
+            return Err(Errno::Eisdir);
+        }
         if file.is_direct.get() {
             let count = self.read_direct(file, offset, into).await?;
             timed.moves(count);
@@ -521,6 +568,72 @@ impl<F: FileSystem + 'static> Vfs<F> {
             FileType::Directory => Err(Errno::Eisdir),
             _ => Err(Errno::Einval),
         }
+    }
+
+    /// Sets the length of an open file (`ftruncate`).
+    ///
+    /// # Errors
+    /// [`Errno::Einval`] for a file that was not opened to be written (`do_sys_ftruncate`), and for a length
+    /// behind the largest offset; [`Errno::Enospc`], [`Errno::Erofs`] and [`Errno::Eio`] of the file system.
+    pub async fn truncate_open(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        size: u64,
+    ) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
+        self.enter().await;
+        check_end(0, size)?;
+        if file.access == Access::Read || file.is_directory {
+            return Err(Errno::Einval);
+        }
+        file.is_written.set(true);
+        self.set_size(caller, file.inode, size).await
+    }
+
+    /// Length of an open file, bytes (`fstat`).
+    ///
+    /// # Errors
+    /// [`Errno::Eio`], if the inode cannot be read.
+    pub async fn size_of_open(&self, file: &OpenFile) -> Result<u64, Errno> {
+        Ok(self.file_system.attributes(file.inode).await?.size_bytes)
+    }
+
+    /// Sets space aside for `length` bytes of an open file from `offset` on (`fallocate`).
+    ///
+    /// # Errors
+    /// In the order of `vfs_fallocate` (fs/open.c): [`Errno::Einval`] for no byte; [`Errno::Ebadf`] for a file
+    /// that is only read; [`Errno::Efbig`]; [`Errno::Eopnotsupp`] where the file system has no such operation.
+    pub async fn allocate(
+        &self,
+        caller: &Caller,
+        file: &OpenFile,
+        (offset, length): (u64, u64),
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        let _timed = self.watch.begin(CallKind::Other);
+        self.enter().await;
+        if length == 0 {
+            return Err(Errno::Einval);
+        }
+        if file.access == Access::Read {
+            return Err(Errno::Ebadf);
+        }
+        check_end(offset, length)?;
+        let lock = self.lock_of(file.inode);
+        let _held = lock.lock().await;
+        file.is_written.set(true);
+        let part = offset..offset + length;
+        self.file_system.allocate(caller, file.inode, part, keeps_size).await
+    }
+
+    pub(crate) fn is_open(&self, inode: InodeNumber) -> bool {
+        self.users.borrow().contains_key(&inode)
+    }
+
+    /// Whether any file is open: such a mount cannot be ended (`EBUSY` of `umount`).
+    pub fn has_open_files(&self) -> bool {
+        !self.users.borrow().is_empty()
     }
 
     async fn set_size(&self, caller: &Caller, inode: InodeNumber, size: u64) -> Result<(), Errno> {

@@ -99,7 +99,7 @@ impl<F: FileSystem + 'static> SideBySide<F> {
         same(done, known)?;
         match (&step, done) {
             (Step::SyncAll, Ok(())) => self.model.note_synced().await,
-            (Step::Fsync { path }, Ok(())) => self.note_fsynced(path).await,
+            (Step::Fsync { target, .. }, Ok(())) => self.note_fsynced(target).await,
             _ => {}
         }
         Ok(done)
@@ -190,8 +190,9 @@ impl<F: FileSystem + 'static> SideBySide<F> {
 }
 
 fn step_of(line: &str) -> Result<Step, String> {
-    let mut commands = parse(line).map_err(|error| format!("{line}: {error}"))?;
-    Ok(commands.remove(0).step)
+    let script = parse(line).map_err(|error| format!("{line}: {error}"))?;
+    let command = script.commands().next().ok_or_else(|| format!("{line}: no line"))?;
+    Ok(command.step)
 }
 
 /// The file that a step writes page by page, so that it may be done in part.

@@ -10,7 +10,7 @@ use cancellation::Interrupted;
 use nand::{Chip, CutPoint, RawOperation};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
-use script::Command;
+use script::Script;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -54,6 +54,8 @@ pub struct Violation {
     pub found: String,
     /// Line of the script that was under way.
     pub line: usize,
+    /// The passes of its blocks, such as `pass 3, i=17`; nothing outside of blocks.
+    pub passes: String,
 }
 
 /// What became of the cuts of a torn model.
@@ -159,9 +161,9 @@ impl Crash {
     /// # Errors
     /// [`CrashError::NoGuarantee`] of the file system, [`CrashError::Line`] of a line that fails,
     /// [`CrashError::Mount`], [`CrashError::NoOperation`] if nothing is written.
-    pub fn new(chip: &Chip, setup: &Setup, commands: &[Command]) -> Result<Self, CrashError> {
+    pub fn new(chip: &Chip, setup: &Setup, script: &Script) -> Result<Self, CrashError> {
         let Reference { before, request, mut journal, history, refused_lines } =
-            reference(chip, setup, commands)?;
+            reference(chip, setup, script)?;
         if journal.is_empty() {
             return Err(CrashError::NoOperation);
         }
@@ -315,7 +317,7 @@ impl Crash {
         chip.power_on();
         let window = self.history.window(at as u64);
         // The line of the last state that may have been reached: the one the user looks for.
-        let line = self.history.states()[*window.states.end()].line;
+        let place = self.history.states()[*window.states.end()].place.clone();
         let trial = Trial { history: self.history.clone(), window, torn: model.torn };
         // A defect of the engine is a violation of its own and must not end the run.
         let recovered = catch_unwind(AssertUnwindSafe(|| match &*last {
@@ -348,7 +350,8 @@ impl Crash {
                 path: fault.path,
                 expected: fault.expected,
                 found: fault.found,
-                line,
+                line: place.line,
+                passes: place.passes_text(),
             })
         })
     }

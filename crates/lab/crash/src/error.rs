@@ -2,6 +2,7 @@
 
 use fs_api::Errno;
 use mount::MountError;
+use script::{Place, ScriptError};
 use thiserror::Error;
 
 /// Why a script cannot be tested.
@@ -20,10 +21,10 @@ pub enum CrashError {
         kind: &'static str,
     },
     /// A line failed in the run without a cut.
-    #[error("line {line}: {reason}")]
+    #[error("line {place}: {reason}")]
     Line {
-        /// Number of the line.
-        line: usize,
+        /// Where the line stands, and the passes of its blocks.
+        place: Place,
         /// Why the line failed, as a user reads it.
         reason: String,
     },
@@ -52,4 +53,10 @@ pub enum CrashError {
     /// The script changes nothing.
     #[error("the script changes nothing on the medium: there is nothing to cut")]
     NoOperation,
+}
+
+impl From<ScriptError> for CrashError {
+    fn from(error: ScriptError) -> Self {
+        Self::Line { place: Place::of_line(error.line), reason: error.reason }
+    }
 }

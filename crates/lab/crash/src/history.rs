@@ -3,6 +3,7 @@
 use crate::tree::{Row, Tree};
 use fs_api::InodeNumber;
 use mount::guarantee::{Durable, Guarantee, Hazard};
+use script::Place;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -16,10 +17,31 @@ pub struct State {
     pub begun_at: u64,
     /// The call is a write to this inode, of which a part may be on the medium.
     pub written: Option<InodeNumber>,
-    /// Line of the script.
-    pub line: usize,
+    /// Where the line of the script stands.
+    pub place: Place,
     /// The state is none that the call should lead to, but one the real code can be left in.
     pub hazard: Option<&'static Hazard>,
+}
+
+/// A call of the script, or a group of them on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallMark {
+    /// Where its line stands, and the passes of its blocks.
+    pub place: Place,
+    /// Operations that had changed the medium when it began.
+    pub begun_at: u64,
+    /// The same when it returned.
+    pub returned_at: u64,
+}
+
+/// The calls around a cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallsAround {
+    /// The last one that had returned.
+    pub returned: Option<Place>,
+    /// Those that were under way or had not begun when the medium changed next, the first of them: the one that
+    /// the cut hits, or comes before.
+    pub next: Option<Place>,
 }
 
 /// From a moment on, a state is safe but for files whose bytes are not written yet.
@@ -58,8 +80,9 @@ pub struct History {
     /// Of each inode, the newest state that its own records made: what its `fsync` makes safe.
     changed: BTreeMap<InodeNumber, usize>,
     dirty: Dirty,
-    /// Number of the line under way.
-    pub(crate) line: usize,
+    /// Where the line under way stands.
+    pub(crate) place: Place,
+    calls: Vec<CallMark>,
 }
 
 impl History {
@@ -68,12 +91,26 @@ impl History {
     /// Of each call a watcher tells first what it changes ([`History::file_dirtied`]), then the tree it
     /// leads to ([`History::push`]), then that it returned.
     pub fn new(guarantee: &'static Guarantee, tree: Tree) -> Self {
-        let first =
-            State { tree: Arc::new(tree), begun_at: 0, written: None, line: 0, hazard: None };
+        let first = State {
+            tree: Arc::new(tree),
+            begun_at: 0,
+            written: None,
+            place: Place::default(),
+            hazard: None,
+        };
         let marks = vec![Mark { returned_at: 0, state: 0, dirty: Arc::default() }];
         let (changed, dirty) = (BTreeMap::new(), Dirty::new());
         let (states, rows) = (vec![first], BTreeMap::new());
-        let mut history = Self { guarantee, states, rows, marks, changed, dirty, line: 0 };
+        let mut history = Self {
+            guarantee,
+            states,
+            rows,
+            marks,
+            changed,
+            dirty,
+            place: Place::default(),
+            calls: Vec::new(),
+        };
         history.note_rows();
         history
     }
@@ -114,6 +151,30 @@ impl History {
         known[first.min(end)..end].iter().map(|(_, rows)| &rows[..])
     }
 
+    /// A call begins.
+    pub(crate) fn call_begins(&mut self, place: &Place) {
+        self.place = place.clone();
+    }
+
+    /// A call that began at `begun_at` returned.
+    pub(crate) fn call_returned(&mut self, place: &Place, begun_at: u64, returned_at: u64) {
+        self.calls.push(CallMark { place: place.clone(), begun_at, returned_at });
+    }
+
+    /// Calls of the script, in the order in which they returned.
+    pub fn calls(&self) -> &[CallMark] {
+        &self.calls
+    }
+
+    /// The calls before and behind a cut of the operation of this number. A call that changed nothing on the medium
+    /// stands where the medium was when it returned.
+    pub fn calls_around(&self, cut: u64) -> CallsAround {
+        // Calls return in their order, and the medium only changes forward.
+        let returned = self.calls.partition_point(|call| call.returned_at <= cut);
+        let place = |at: usize| self.calls.get(at).map(|call| call.place.clone());
+        CallsAround { returned: returned.checked_sub(1).and_then(place), next: place(returned) }
+    }
+
     /// The guarantee that holds.
     pub fn guarantee(&self) -> &'static Guarantee {
         self.guarantee
@@ -134,8 +195,8 @@ impl History {
 
     /// A call that began at `begun_at` leads to this tree.
     pub fn push(&mut self, begun_at: u64, tree: Tree, written: Option<InodeNumber>) {
-        let line = self.line;
-        self.states.push(State { tree: Arc::new(tree), begun_at, written, line, hazard: None });
+        let place = self.place.clone();
+        self.states.push(State { tree: Arc::new(tree), begun_at, written, place, hazard: None });
         self.note_rows();
     }
 

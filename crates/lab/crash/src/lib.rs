@@ -17,6 +17,7 @@ mod judge;
 mod judge_names;
 mod judgement;
 mod mount_lines;
+mod process_ends;
 mod recorder;
 mod recover;
 mod reference;
@@ -28,7 +29,7 @@ pub use error::CrashError;
 pub use guarantee::{
     TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees, guarantees_in_markdown,
 };
-pub use history::{Dirty, History, State, Window};
+pub use history::{CallMark, CallsAround, Dirty, History, State, Window};
 pub use judge::judge;
 pub use judgement::{Judgement, Mismatch};
 pub use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, LOST_GROWTH, Order};

@@ -3,7 +3,7 @@
 
 use crate::error::CrashError;
 use mount::{Kind, MountError, MountRequest};
-use script::{Command, ControlLine, Given, Order, Step};
+use script::{Command, ControlLine, Given, Order, Place, Script, Step};
 
 /// The one way in which a script mounts.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct MountWay {
     /// What every mount is asked for.
     pub(crate) request: MountRequest,
     /// The line that says so; none if the script has no mount line.
-    line: Option<usize>,
+    place: Option<Place>,
 }
 
 impl MountWay {
@@ -21,29 +21,28 @@ impl MountWay {
     /// [`CrashError::Line`]: a line that mounts otherwise than the first mount line, or that cannot be
     /// carried out where it stands.
     pub(crate) fn of(
-        commands: &[Command],
+        script: &Script,
         kind: &'static Kind,
         base: &MountRequest,
         blocks: u32,
     ) -> Result<Self, CrashError> {
-        let mut way = Self { request: base.clone(), line: None };
+        let mut way = Self { request: base.clone(), place: None };
         let mut order = Order::new(Some(Given { name: kind.name, is_over_ubi: kind.is_over_ubi }));
         let given = Step::Control(ControlLine::MountGiven { blocks: None });
-        if !begins_unmounted(commands) {
+        if !begins_unmounted(script) {
             // Such a script finds a mounted file system.
             // The order of a script's lines asks for a mount first, which was made before the first
             // line here.
             order.step(&given).expect("the first mount of a chip");
         }
-        for command in commands {
-            let line = command.line;
-            let failed = |reason| CrashError::Line { line, reason };
+        script.survey(&mut order, &mut |order, command| {
+            let failed = |reason| CrashError::Line { place: command.place.clone(), reason };
             way.check(command, kind, base, blocks).map_err(failed)?;
             // The device is attached and has its volume before the first line, which the order of a
             // script of `nandlab script` would ask lines for.
             let step = if is_mount(command) { &given } else { &command.step };
-            order.step(step).map_err(failed)?;
-        }
+            order.step(step).map_err(failed)
+        })?;
         Ok(way)
     }
 
@@ -94,13 +93,13 @@ impl MountWay {
                 );
             }
         }
-        self.mounts_so(command.line, request)
+        self.mounts_so(&command.place, request)
     }
 
     /// A mount line: the first one sets volume and options, and the others must have the same.
-    fn mounts_so(&mut self, line: usize, request: MountRequest) -> Result<(), String> {
-        let Some(first) = self.line else {
-            *self = Self { request, line: Some(line) };
+    fn mounts_so(&mut self, place: &Place, request: MountRequest) -> Result<(), String> {
+        let Some(first) = &self.place else {
+            *self = Self { request, place: Some(place.clone()) };
             return Ok(());
         };
         // Profiles and drivers come from the command line and are the same for all mounts.
@@ -116,8 +115,8 @@ impl MountWay {
 
     /// A mount was refused: the line that asked for it is to blame, if one did.
     pub(crate) fn refused(&self, error: MountError) -> CrashError {
-        match self.line {
-            Some(line) => CrashError::Line { line, reason: error.to_string() },
+        match &self.place {
+            Some(place) => CrashError::Line { place: place.clone(), reason: error.to_string() },
             None => error.into(),
         }
     }
@@ -131,13 +130,13 @@ fn is_mount(command: &Command) -> bool {
 }
 
 /// True if a mount line comes before all calls and before `umount`.
-fn begins_unmounted(commands: &[Command]) -> bool {
-    let mut needing_or_mounting = commands.iter().filter(|command| match &command.step {
+fn begins_unmounted(script: &Script) -> bool {
+    let mut needing_or_mounting = script.samples().filter(|command| match &command.step {
         Step::Control(ControlLine::Unmount) => true,
         Step::Control(_) => is_mount(command),
         _ => true,
     });
-    needing_or_mounting.next().is_some_and(is_mount)
+    needing_or_mounting.next().is_some_and(|command| is_mount(&command))
 }
 
 fn check_options(options: &[String]) -> Result<(), String> {

@@ -5,7 +5,7 @@ use crate::shadow_model::ShadowModel;
 use crate::tree::{Row, Tree};
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
-    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, RenameFlags, SpaceUse,
 };
 use mount::guarantee::{DOUBLED_NAME, Durable, RENAME_OVER_LINKED};
 use std::cell::RefCell;
@@ -339,6 +339,76 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         self.shadow.note(begun_at, None).await?;
         let moved = self.shadow.newest().rows.get(&paths[1]).map_or(model_to.0, |row| row.inode);
         self.named(&[moved, model_from.0, model_to.0]);
+        Ok(())
+    }
+
+    fn rename_flags(&self) -> RenameFlags {
+        self.real.rename_flags()
+    }
+
+    async fn exchange(
+        &self,
+        caller: &Caller,
+        one: (InodeNumber, &[u8]),
+        other: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        self.real.exchange(caller, one, other).await?;
+        let paths = [one, other].map(|(directory, name)| self.path_of(directory, name));
+        let [model_one, model_other] =
+            [one, other].map(|(directory, name)| (self.shadow.number(directory), name));
+        self.shadow.model.exchange(caller, model_one, model_other).await?;
+        // Both names change with one group of nodes (`ubifs_jnl_xrename`): there is no state between.
+        self.shadow.note(begun_at, None).await?;
+        let rows = self.shadow.newest().rows;
+        let moved = paths.iter().filter_map(|path| rows.get(path)).map(|row| row.inode);
+        let inodes: Vec<InodeNumber> = moved.chain([model_one.0, model_other.0]).collect();
+        self.named(&inodes);
+        Ok(())
+    }
+
+    async fn rename_with_whiteout(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<InodeNumber, Errno> {
+        let begun_at = self.now();
+        let made = self.real.rename_with_whiteout(caller, from, to).await?;
+        let path = self.path_of(to.0, to.1);
+        let [model_from, model_to] =
+            [from, to].map(|(directory, name)| (self.shadow.number(directory), name));
+        let model = &self.shadow.model;
+        let whiteout = model.rename_with_whiteout(caller, model_from, model_to).await?;
+        self.shadow.numbers.borrow_mut().insert(made, whiteout);
+        self.shadow.history.borrow_mut().file_changed(whiteout);
+        // The whiteout's nodes are of the same group as the names (`ubifs_jnl_rename`).
+        self.shadow.note(begun_at, None).await?;
+        let moved = self.shadow.newest().rows.get(&path).map_or(model_to.0, |row| row.inode);
+        self.named(&[whiteout, moved, model_from.0, model_to.0]);
+        Ok(made)
+    }
+
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        part: Range<u64>,
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        let begun_at = self.now();
+        let end = part.end;
+        self.real.allocate(caller, inode, part, keeps_size).await?;
+        let number = self.shadow.number(inode);
+        // What is set aside is no part of a state; a file that grows has zeros there.
+        if !keeps_size && self.shadow.model.attributes(number).await?.size_bytes < end {
+            self.shadow.history.borrow_mut().file_dirtied(number);
+            let changes = Changes { size_bytes: Some(end), ..Changes::default() };
+            self.shadow.model.change(caller, number, &changes).await?;
+            self.shadow.note(begun_at, Some(number)).await?;
+            self.shadow.history.borrow_mut().file_changed(number);
+        }
+        self.returned();
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use crate::error::CrashError;
 use crate::guarantee::find_guarantee;
 use crate::history::History;
 use crate::mount_lines::MountWay;
+use crate::process_ends::ProcessEnds;
 use crate::recorder::Recorder;
 use crate::shadow_model::ShadowModel;
 use crate::tree::Tree;
@@ -12,7 +13,7 @@ use mount::guarantee::Guarantee;
 use mount::{Driver, Kind, Machine, MountError, MountRequest, SharedMount, run};
 use mtd::OobLayout;
 use nand::{Chip, RawOperation};
-use script::{Command, ControlLine, Runner, Step};
+use script::{Command, ControlLine, Event, Failed, Place, Runner, Script, Step, Walk};
 use std::rc::Rc;
 use vfs::{Vfs, escape_path};
 
@@ -101,24 +102,64 @@ impl Session {
             Vfs::new(sim, recorder)
         };
         let vfs = Rc::new(vfs);
-        let runner = Runner::new(sim, vfs.clone(), self.epoch_seconds);
+        let runner = Runner::new(sim, vfs.clone(), self.epoch_seconds).one_call_at_a_time();
         self.mounted = Some((vfs, runner));
         Ok(())
     }
 
+    /// Operations that have changed the medium.
+    fn changes(&self) -> u64 {
+        self.machine.mtd.with_chip(|chip| chip.journaled())
+    }
+
+    /// Carries the script out.
+    async fn play(&mut self, script: &Script) -> Result<(), CrashError> {
+        let mut walk = script.walk();
+        while let Some(event) = walk.next(self.machine.sim.now())? {
+            match event {
+                Event::Wait(until_ns) => self.machine.sim.sleep_until(until_ns).await,
+                Event::Command(command) => {
+                    let begun_at = self.changes();
+                    self.step(&command).await?;
+                    if let Some(shadow) = &self.shadow {
+                        let mut history = shadow.history.borrow_mut();
+                        history.call_returned(&command.place, begun_at, self.changes());
+                    }
+                }
+                Event::Processes(place, walks) => self.processes(&place, walks).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs processes side by side, one call after the other: a call that another one interrupts would have two
+    /// states at once.
+    async fn processes(&mut self, place: &Place, walks: Vec<Walk>) -> Result<(), CrashError> {
+        let (Some((_, runner)), Some(shadow)) = (&self.mounted, &self.shadow) else {
+            return Err(not_mounted(place));
+        };
+        let ends = Rc::new(ProcessEnds::new(shadow.clone(), self.machine.mtd.clone()));
+        runner.run_processes(walks, ends.clone()).await;
+        self.refused_lines += ends.refused_lines();
+        ends.error().map_or(Ok(()), Err)
+    }
+
     async fn step(&mut self, command: &Command) -> Result<(), CrashError> {
-        let line = command.line;
-        let failed = |reason: String| CrashError::Line { line, reason };
+        let place = &command.place;
+        let failed = |reason: String| CrashError::Line { place: place.clone(), reason };
         if let Some(shadow) = &self.shadow {
-            shadow.history.borrow_mut().line = line;
+            shadow.history.borrow_mut().call_begins(place);
+        }
+        if matches!(command.step, Step::Exit) && self.mounted.is_none() {
+            return Ok(());
         }
         let Step::Control(control) = &command.step else {
             let Some((_, runner)) = &self.mounted else {
-                return Err(failed("nothing is mounted: put `mount -` before this line".into()));
+                return Err(not_mounted(place));
             };
-            return match runner.step(&command.step).await {
+            return match runner.carry_out(command).await {
                 Ok(_) => Ok(()),
-                Err(error) if matches!(error.error, Errno::Enospc | Errno::Eopnotsupp) => {
+                Err(error) if is_refusal(&error) => {
                     self.refused_lines += 1;
                     Ok(())
                 }
@@ -143,14 +184,29 @@ impl Session {
                 self.mount(guarantee).await
             }
             ControlLine::Unmount => {
-                let Some((vfs, _)) = self.mounted.take() else {
+                let Some((vfs, runner)) = self.mounted.take() else {
                     return Err(failed("nothing is mounted".into()));
                 };
+                if let Some(name) = runner.open_names().first() {
+                    let advice = format!("a file is open as `{name}`: `close {name}` comes first");
+                    return Err(failed(format!("umount: {}; {advice}", Errno::Ebusy)));
+                }
                 vfs.unmount().await.map_err(|error| failed(format!("umount: {error}")))
             }
             _ => unreachable!("refused before the run"),
         }
     }
+}
+
+fn not_mounted(place: &Place) -> CrashError {
+    let reason = "nothing is mounted: put `mount -` before this line".to_owned();
+    CrashError::Line { place: place.clone(), reason }
+}
+
+/// A call for which there is no space, or which the file system lacks: it changed nothing that a cut could show.
+pub(crate) fn is_refusal(failed: &Failed) -> bool {
+    let is_refused = |error: Errno| matches!(error, Errno::Enospc | Errno::Eopnotsupp);
+    matches!(failed, Failed::Call(error) if is_refused(error.error))
 }
 
 /// A chip whose file system was mounted once, which makes it if there is none.
@@ -188,15 +244,15 @@ async fn make_volume(machine: &Machine, request: &MountRequest) -> Result<(), Mo
 pub(crate) fn reference(
     chip: &Chip,
     setup: &Setup,
-    commands: &[Command],
+    script: &Script,
 ) -> Result<Reference, CrashError> {
     let kind = file_systems::find_kind(setup.kind)?;
     kind.profile(setup.request.profile.as_deref())?;
     let no_guarantee = CrashError::NoGuarantee { kind: kind.name };
     let guarantee = find_guarantee(setup.kind).ok_or(no_guarantee)?;
-    let way = MountWay::of(commands, kind, &setup.request, chip.geometry().blocks)?;
+    let way = MountWay::of(script, kind, &setup.request, chip.geometry().blocks)?;
     let request = way.request.clone();
-    let (sabotage, commands) = (setup.sabotage, commands.to_vec());
+    let (sabotage, script) = (setup.sabotage, script.clone());
     let driver = Driver::of_tool(setup.layout);
     let chip =
         if guarantee.is_made_in_steps { made(chip, setup, kind, &way)? } else { chip.clone() };
@@ -215,9 +271,7 @@ pub(crate) fn reference(
             refused_lines: 0,
         };
         session.mount(guarantee).await?;
-        for command in &commands {
-            session.step(command).await?;
-        }
+        session.play(&script).await?;
         let shadow = session.shadow.expect("mounted before the first line");
         let history = shadow.history.borrow().clone();
         Ok::<_, CrashError>((history, session.refused_lines))

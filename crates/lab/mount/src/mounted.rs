@@ -3,7 +3,8 @@
 use crate::{BlockPath, MountError};
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, DynFileSystem, Errno,
-    FileSystem, FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    FileSystem, FileType, Finding, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, RenameFlags,
+    SpaceUse,
 };
 use page_cache::PageCache;
 use std::any::Any;
@@ -201,6 +202,38 @@ impl FileSystem for SharedMount {
         to: (InodeNumber, &[u8]),
     ) -> Result<(), Errno> {
         self.0.file_system().rename(caller, from, to).await
+    }
+
+    fn rename_flags(&self) -> RenameFlags {
+        self.0.file_system().rename_flags()
+    }
+
+    async fn exchange(
+        &self,
+        caller: &Caller,
+        one: (InodeNumber, &[u8]),
+        other: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        self.0.file_system().exchange(caller, one, other).await
+    }
+
+    async fn rename_with_whiteout(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<InodeNumber, Errno> {
+        self.0.file_system().rename_with_whiteout(caller, from, to).await
+    }
+
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        part: Range<u64>,
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        self.0.file_system().allocate(caller, inode, part, keeps_size).await
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {

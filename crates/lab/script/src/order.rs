@@ -1,16 +1,17 @@
 //! Which lines make sense after which: what can be said of a script before it runs.
 
-use crate::{Command, ControlLine, Step};
+use crate::place::Place;
+use crate::step::{ControlLine, Step, UBI_VOLUME};
+use crate::tree::{Command, Line, Node, Script};
 use std::collections::BTreeSet;
 
-/// What the place of a file system begins with that lies on a volume of UBI.
-pub(crate) const UBI_VOLUME: &str = "ubi0:";
 const NOT_ATTACHED: &str =
     "the chip is not attached to UBI: `cmd ubiattach -m 0 -d 0 /dev/ubi_ctrl` must come first";
 
 /// A script that mounts: one that neither mounts nor unmounts, nor does anything with UBI, is mounted
-/// before its first line and unmounted after its last, as those were that made images.
-pub fn with_mounts(mut commands: Vec<Command>) -> Vec<Command> {
+/// before its first line and unmounted after its last, as those were that made images. Its process ends before
+/// that: what it has open is closed.
+pub fn with_mounts(script: &Script) -> Script {
     let mounts = |command: &Command| {
         matches!(
             command.step,
@@ -25,32 +26,34 @@ pub fn with_mounts(mut commands: Vec<Command>) -> Vec<Command> {
             )
         )
     };
-    if commands.iter().any(mounts) {
-        return commands;
+    if script.samples().any(|command| mounts(&command)) {
+        return script.clone();
     }
-    let first = commands.first().map_or(1, |command| command.line);
-    let last = commands.last().map_or(1, |command| command.line);
-    // A power cut at the end leaves nothing to unmount.
-    let ends_cut =
-        commands.last().is_some_and(|last| last.step == Step::Control(ControlLine::PowerCut));
+    let line_of =
+        |command: Option<Command>| Place::of_line(command.map_or(1, |command| command.place.line));
+    let (first, last) = (line_of(script.samples().next()), line_of(script.samples().last()));
     let mount = Step::Control(ControlLine::MountGiven { blocks: None });
-    commands.insert(0, Command { line: first, step: mount });
-    if !ends_cut {
-        commands.push(Command { line: last, step: Step::Control(ControlLine::Unmount) });
+    let mounted = script.with_first(Line::fixed(first, mount));
+    // A power cut at the end leaves nothing to unmount.
+    let cut = Step::Control(ControlLine::PowerCut);
+    if matches!(script.nodes.last(), Some(Node::Line(line)) if line.step == cut) {
+        return mounted;
     }
-    commands
+    mounted
+        .with_last(Line::fixed(last.clone(), Step::Exit))
+        .with_last(Line::fixed(last, Step::Control(ControlLine::Unmount)))
 }
 
 /// Blocks that a script says its chip has (`mount blocks=N`), the first time it does.
-pub fn blocks_wanted(commands: &[Command]) -> Option<u32> {
-    commands.iter().find_map(|command| match command.step {
+pub fn blocks_wanted(script: &Script) -> Option<u32> {
+    script.samples().find_map(|command| match command.step {
         Step::Control(ControlLine::MountGiven { blocks }) => blocks,
         _ => None,
     })
 }
 
 /// The file system of `mount -`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Given<'a> {
     /// Name of the file system, as in the table of file systems.
     pub name: &'a str,
@@ -59,7 +62,7 @@ pub struct Given<'a> {
 }
 
 /// Where the lines so far have led to: what is mounted, attached and kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order<'a> {
     /// The file system of `mount -`.
     given: Option<Given<'a>>,
@@ -86,7 +89,7 @@ impl<'a> Order<'a> {
     pub fn step(&mut self, step: &Step) -> Result<(), String> {
         match step {
             Step::Control(line) => self.control(line),
-            Step::Sleep { .. } => Ok(()),
+            Step::Sleep { .. } | Step::Exit => Ok(()),
             _ if self.is_mounted => Ok(()),
             _ => Err("nothing is mounted: a mount line must come first".into()),
         }

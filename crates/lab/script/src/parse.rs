@@ -1,611 +1,457 @@
-//! The language: what each line of a script may say.
+//! Reading a script: lines and blocks.
 
-use crate::order::UBI_VOLUME;
-use crate::{DataKind, Xorshift};
-use fs_api::FileType;
-use std::str::SplitAsciiWhitespace;
-use thiserror::Error;
-use vfs::unescape_path;
+use crate::place::{Pass, Place, ScriptError};
+use crate::step::Step;
+use crate::times::duration_of;
+use crate::tree::{Block, Bound, Expectation, Line, Node, Process, Script, fill, fill_words};
+use crate::words::{Word, step_of};
+use fs_api::Errno;
+use std::sync::Arc;
 
-/// A line that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line}: {reason}")]
-pub struct ScriptError {
-    /// Number of the line, from 1.
-    pub line: usize,
-    /// What is wrong, and what would be right.
-    pub reason: String,
-}
-
-/// When a writer makes its bytes durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sync {
-    /// No call of its own: write-back brings the bytes to the medium.
-    #[default]
-    Never,
-    /// Before the file is closed.
-    AtEnd,
-    /// After every call of `write`.
-    Each,
-}
-
-/// Bytes and how they are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteCall {
-    /// Bytes of all calls together.
-    pub length: u64,
-    /// Bytes of one call; the last one may be shorter.
-    pub chunk: u64,
-    /// What the bytes are like.
-    pub kind: DataKind,
-    /// Seed of the bytes; 0 for bytes that the line holds.
-    pub seed: u64,
-    /// When they are made durable.
-    pub sync: Sync,
-}
-
-impl WriteCall {
-    /// Where each call writes, one behind the other from `first` on. A line may ask for more calls than
-    /// memory could list.
-    pub fn offsets(&self, first: u64) -> impl Iterator<Item = u64> + use<> {
-        let (count, chunk) = (self.length.div_ceil(self.chunk), self.chunk);
-        (0..count).map(move |number| first.saturating_add(number * chunk))
-    }
-
-    /// Where each of `count` calls writes that `rwrite` makes in a file of `file_bytes`.
-    pub fn random_offsets(
-        &self,
-        count: u64,
-        file_bytes: u64,
-        place_seed: u64,
-    ) -> impl Iterator<Item = u64> + use<> {
-        let mut places = Xorshift::new(place_seed);
-        // 31 bits: of a file with more blocks than that only the first are written.
-        let (blocks, chunk) = (file_bytes / self.chunk, self.chunk);
-        (0..count).map(move |_| (places.next_number() >> 33) % blocks * chunk)
-    }
-}
-
-/// The name that `putn` and `unlinkn` make of a prefix and a number.
-pub fn numbered(prefix: &[u8], number: u64) -> Vec<u8> {
-    // Five digits, so that names sort by number; `numbers` refuses more.
-    [prefix, format!("{number:05}").as_bytes()].concat()
-}
-
-/// One line of a script.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
-    /// Number of the line, from 1.
-    pub line: usize,
-    /// What it asks for.
-    pub step: Step,
-}
-
-/// A system call, a group of them, or a control line. Paths are bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(
-    missing_docs,
-    reason = "the fields are the arguments of the calls the variants are named after"
-)]
-pub enum Step {
-    /// `put`: make or empty a file and write it.
-    Put { path: Vec<u8>, permissions: u32, call: WriteCall },
-    /// `putn`: the same for many files, numbered in five digits; seeds count up.
-    PutMany { prefix: Vec<u8>, numbers: std::ops::Range<u64>, permissions: u32, call: WriteCall },
-    /// `append`: write to the end of a file.
-    Append { path: Vec<u8>, call: WriteCall },
-    /// `write`: write from an offset on.
-    Write { path: Vec<u8>, offset: u64, call: WriteCall },
-    /// `rwrite`: write blocks at random places; `call.length` is all bytes, `call.chunk` a block.
-    RandomWrite { path: Vec<u8>, count: u64, file_bytes: u64, place_seed: u64, call: WriteCall },
-    /// `read`: read a file in pieces, from `offset` on, `length` bytes or to its end.
-    Read { path: Vec<u8>, chunk: u64, offset: u64, length: Option<u64> },
-    /// `fsync` and `fdatasync`: makes one file durable.
-    Fsync { path: Vec<u8> },
-    /// `sync`: makes all files durable.
-    SyncAll,
-    /// `truncate`: sets the length of a file.
-    Truncate { path: Vec<u8>, size: u64 },
-    /// `rename`: moves a name.
-    Rename { from: Vec<u8>, to: Vec<u8> },
-    /// `link`: gives a file another name.
-    Link { from: Vec<u8>, to: Vec<u8> },
-    /// `symlink`: makes a symbolic link.
-    Symlink { target: Vec<u8>, path: Vec<u8> },
-    /// `unlink`: removes the name of a file.
-    Unlink { path: Vec<u8> },
-    /// `unlinkn`: removes the names of numbered files.
-    UnlinkMany { prefix: Vec<u8>, numbers: std::ops::Range<u64> },
-    /// `mkdir`: makes a directory.
-    MakeDirectory { path: Vec<u8>, permissions: u32 },
-    /// `rmdir`: removes an empty directory.
-    RemoveDirectory { path: Vec<u8> },
-    /// `chmod`: sets permission bits.
-    ChangeMode { path: Vec<u8>, permissions: u32 },
-    /// `chown`, of a symbolic link itself.
-    ChangeOwner { path: Vec<u8>, uid: u32, gid: u32 },
-    /// `utime`: sets the times of access and modification.
-    SetTimes { path: Vec<u8>, accessed: i64, modified: i64 },
-    /// `mknod`: makes a device, pipe or socket.
-    MakeNode { path: Vec<u8>, permissions: u32, kind: FileType, device: (u32, u32) },
-    /// `setxattr`: sets an extended attribute.
-    SetAttribute { path: Vec<u8>, name: Vec<u8>, value: Vec<u8> },
-    /// `sleep`: nothing happens for so many milliseconds.
-    Sleep { milliseconds: u64 },
-    /// Anything that is no system call.
-    Control(ControlLine),
-}
-
-/// How `ubiattach` attaches the chip.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attach {
-    /// `-O`: offset of the volume-identifier header.
-    pub header_offset: Option<u32>,
-}
-
-/// The volume that `ubimkvol` makes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Volume {
-    /// `-N`: its name. It takes all space there is (`-m`).
-    pub name: String,
-}
-
-/// Lines that control the run itself: mounts, phases, chips that are kept and exchanged. The process of the
-/// script makes no call for them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ControlLine {
-    /// `log on`, `log off`: chip operations are counted, or not.
-    Log(bool),
-    /// `workload NAME`: the workload begins.
-    Workload(String),
-    /// `phase NAME`: counters start for a phase; `phase -` stops them.
-    Phase(Option<String>),
-    /// `end`: closes the last phase.
-    End,
-    /// `mount TYPE SOURCE OPTIONS`: mounts; options are the kernel's, without any for `-`.
-    Mount {
-        /// `jffs2`, `yaffs2` or `ubifs`.
-        file_system: String,
-        /// `mtd0`, `/dev/mtdblock0` or `ubi0:NAME`.
-        source: String,
-        /// Options, divided by commas.
-        options: Vec<String>,
-    },
-    /// `mount -` and `mount blocks=N`: mounts what the command line says, on so many blocks.
-    MountGiven {
-        /// Blocks of the chip.
-        blocks: Option<u32>,
-    },
-    /// `umount`: ends the mount in an orderly way.
-    Unmount,
-    /// `drop`: the page cache forgets what is clean.
-    DropCaches,
-    /// `settle MS`: waits until the chip has been idle so long.
-    Settle {
-        /// How long the chip must be idle, in milliseconds.
-        milliseconds: u64,
-    },
-    /// `cmd ubiformat /dev/mtd0 -q -y -Q N [-O N]`.
-    Format {
-        /// `-Q`: the image sequence number.
-        sequence: u32,
-        /// `-O`: offset of the volume-identifier header.
-        header_offset: Option<u32>,
-    },
-    /// `cmd ubiattach -m 0 -d 0 [-O N] /dev/ubi_ctrl`.
-    Attach(Attach),
-    /// `cmd ubimkvol /dev/ubi0 -N NAME -m`.
-    MakeVolume(Volume),
-    /// `cmd ubidetach -d 0`: UBI lets go of the chip.
-    Detach,
-    /// `cmd rmmod nandsim`: the chip is gone.
-    RemoveChip,
-    /// `cmd modprobe nandsim …`: an erased chip.
-    AddChip,
-    /// `snap NAME`: the chip's contents at this moment, under a name.
-    Snap(String),
-    /// `save NAME N`: the same.
-    Save(String),
-    /// `load NAME`: an erased chip receives contents that were kept.
-    Load(String),
-    /// `powercut`: the supply fails between two operations, and comes back.
-    PowerCut,
-}
+/// Blocks within blocks: each is a call of the parser on the stack.
+const DEPTH_MAX: usize = 32;
 
 /// Reads a script. Empty lines and those that begin with `#` are left out.
 ///
+/// A line with variables is read with the first and with the last value of each. Values between them that make
+/// no line end the script in their pass.
+///
 /// # Errors
-/// The first line that is none, with its number. Nothing is ever passed to a shell: a `cmd` that is
+/// The first line that is none, with its number and column. Nothing is ever passed to a shell: a `cmd` that is
 /// not one of those of the language is refused.
-pub fn parse(text: &str) -> Result<Vec<Command>, ScriptError> {
-    let mut commands = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let line_text = line.trim();
-        if line_text.is_empty() || line_text.starts_with('#') {
-            continue;
-        }
-        let line = number + 1;
-        let mut words = Words { words: line_text.split_ascii_whitespace() };
-        let step = words.step().map_err(|reason| ScriptError { line, reason })?;
-        commands.push(Command { line, step });
-    }
-    Ok(commands)
+pub fn parse(text: &str) -> Result<Script, ScriptError> {
+    let mut reader = Reader::new(text);
+    let nodes = reader.body(None, &Scope::default())?;
+    Ok(Script { nodes: nodes.into() })
 }
 
-const CALLS: &[&str] = &[
-    "append",
-    "chmod",
-    "chown",
-    "cmd",
-    "drop",
-    "end",
-    "fdatasync",
-    "fsync",
-    "link",
-    "load",
-    "log",
-    "mkdir",
-    "mknod",
-    "mount",
-    "phase",
-    "powercut",
-    "put",
-    "putn",
-    "read",
-    "rename",
-    "rmdir",
-    "rwrite",
-    "save",
-    "setxattr",
-    "settle",
-    "sleep",
-    "snap",
-    "symlink",
-    "sync",
-    "truncate",
-    "umount",
-    "unlink",
-    "unlinkn",
-    "utime",
-    "workload",
-    "write",
-];
-
-/// The words of a line that are left.
-struct Words<'a> {
-    words: SplitAsciiWhitespace<'a>,
+/// Variables that a line sees: the values of their first and of their last passes.
+#[derive(Clone, Debug)]
+struct Scope {
+    samples: Vec<Vec<Pass>>,
+    depth: usize,
+    /// Lines belong to a process of `concurrent`.
+    is_process: bool,
 }
 
-impl<'a> Words<'a> {
-    fn step(&mut self) -> Result<Step, String> {
-        let call = self.word("a call")?;
-        let step = match call {
-            "put" => {
-                let (path, permissions) = (self.path()?, self.octal("the mode")?);
-                Step::Put { path, permissions, call: self.write_call()? }
-            }
-            "putn" => {
-                let prefix = self.path()?;
-                let numbers = self.numbers()?;
-                let permissions = self.octal("the mode")?;
-                Step::PutMany { prefix, numbers, permissions, call: self.write_call()? }
-            }
-            "append" => Step::Append { path: self.path()?, call: self.write_call()? },
-            "write" => {
-                let (path, offset) = (self.path()?, self.size("the offset")?);
-                Step::Write { path, offset, call: self.write_call()? }
-            }
-            "rwrite" => self.random_write()?,
-            "read" => self.read()?,
-            // One step for both: recorded results of scripts have it so. A kernel's `fdatasync` may leave an
-            // inode unwritten (`ubifs_fsync`), as `Vfs::fdatasync` does.
-            "fsync" | "fdatasync" => Step::Fsync { path: self.path()? },
-            "sync" => Step::SyncAll,
-            "truncate" => Step::Truncate { path: self.path()?, size: self.size("the size")? },
-            "rename" => Step::Rename { from: self.path()?, to: self.path()? },
-            "link" => Step::Link { from: self.path()?, to: self.path()? },
-            "symlink" => Step::Symlink { target: self.path()?, path: self.path()? },
-            "unlink" => Step::Unlink { path: self.path()? },
-            "unlinkn" => Step::UnlinkMany { prefix: self.path()?, numbers: self.numbers()? },
-            "mkdir" => {
-                Step::MakeDirectory { path: self.path()?, permissions: self.octal("the mode")? }
-            }
-            "rmdir" => Step::RemoveDirectory { path: self.path()? },
-            "chmod" => {
-                Step::ChangeMode { path: self.path()?, permissions: self.octal("the mode")? }
-            }
-            "chown" => Step::ChangeOwner {
-                path: self.path()?,
-                uid: self.number("the user")?,
-                gid: self.number("the group")?,
-            },
-            "utime" => Step::SetTimes {
-                path: self.path()?,
-                accessed: self.number("the time of access")?,
-                modified: self.number("the time of modification")?,
-            },
-            "mknod" => self.make_node()?,
-            "setxattr" => {
-                Step::SetAttribute { path: self.path()?, name: self.path()?, value: self.bytes()? }
-            }
-            "sleep" => Step::Sleep { milliseconds: self.number("milliseconds")? },
-            _ => Step::Control(self.control(call)?),
-        };
-        // A word that was passed over could be an option that was meant.
-        match self.words.next() {
-            None => Ok(step),
-            Some(word) => Err(format!("`{word}` is one word too many after `{call}`")),
+impl Default for Scope {
+    fn default() -> Self {
+        Self { samples: vec![Vec::new()], depth: 0, is_process: false }
+    }
+}
+
+impl Scope {
+    fn has_variables(&self) -> bool {
+        self.samples[0].iter().any(|pass| pass.variable.is_some())
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.samples[0].iter().any(|pass| pass.variable.as_deref() == Some(name))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.samples[0].iter().filter_map(|pass| pass.variable.as_deref()).collect()
+    }
+
+    /// The scope within a block.
+    fn within(&self) -> Self {
+        Self { depth: self.depth + 1, ..self.clone() }
+    }
+
+    /// The scope within a `for` over these numbers.
+    fn counting(&self, variable: &Arc<str>, first: &Bound, last: &Bound) -> Self {
+        let mut samples: Vec<Vec<Pass>> = Vec::new();
+        let outer = [(&self.samples[0], false), (&self.samples[self.samples.len() - 1], true)];
+        for (passes, is_last) in outer {
+            let first = first.value(passes).unwrap_or(1);
+            // A range without a number is read with its first one: nothing is carried out.
+            let last = last.value(passes).map_or(first, |last| last.max(first));
+            let number = if is_last { last } else { first };
+            let pass = Pass { variable: Some(variable.clone()), number };
+            samples.push(passes.iter().cloned().chain([pass]).collect());
+        }
+        // One value has one sample: its line is read once.
+        samples.dedup();
+        Self { samples, depth: self.depth + 1, is_process: self.is_process }
+    }
+
+    fn value(&self, sample: usize, name: &str) -> Option<u64> {
+        let is_meant = |pass: &&Pass| pass.variable.as_deref() == Some(name);
+        self.samples[sample].iter().find(is_meant).map(|pass| pass.number)
+    }
+}
+
+/// An opening brace.
+#[derive(Clone, Copy, Debug)]
+struct Brace {
+    line: usize,
+    column: usize,
+}
+
+/// The words of a source and how far they were read.
+struct Reader {
+    lines: Vec<(usize, Vec<Word>)>,
+    line: usize,
+    word: usize,
+}
+
+impl Reader {
+    fn new(text: &str) -> Self {
+        let lines = text.lines().enumerate().filter_map(|(number, line)| {
+            let words = words_of(line);
+            let is_comment = words.first().is_none_or(|first| first.text.starts_with('#'));
+            (!is_comment).then_some((number + 1, words))
+        });
+        Self { lines: lines.collect(), line: 0, word: 0 }
+    }
+
+    /// The next word of the line that is being read.
+    fn peek(&self) -> Option<&Word> {
+        self.lines.get(self.line)?.1.get(self.word)
+    }
+
+    fn next(&mut self) -> Option<Word> {
+        let word = self.peek().cloned();
+        self.word += usize::from(word.is_some());
+        word
+    }
+
+    /// Goes on to the next line if this one is read.
+    fn next_line(&mut self) {
+        if self.line < self.lines.len() && self.peek().is_none() {
+            self.line += 1;
+            self.word = 0;
         }
     }
 
-    fn read(&mut self) -> Result<Step, String> {
-        let (path, chunk) = (self.path()?, self.chunk()?);
-        let (offset, length) = match self.optional_size("the offset")? {
-            Some(offset) => (offset, Some(self.size("the length")?)),
-            None => (0, None),
-        };
-        Ok(Step::Read { path, chunk, offset, length })
+    fn number(&self) -> usize {
+        self.lines.get(self.line).map_or(0, |(number, _)| *number)
     }
 
-    fn random_write(&mut self) -> Result<Step, String> {
-        let path = self.path()?;
-        let count: u64 = self.number("the count")?;
-        let chunk = self.chunk()?;
-        let file_bytes = self.size("the size of the file")?;
-        // Places are remainders by the number of blocks, which must not be 0.
-        if file_bytes < chunk {
-            return Err(format!("a file of {file_bytes} bytes holds no block of {chunk}"));
+    fn wrong(&self, column: usize, reason: impl Into<String>) -> ScriptError {
+        ScriptError { line: self.number(), column, reason: reason.into() }
+    }
+
+    /// The word that must follow in this line.
+    fn expect(&mut self, what: &str) -> Result<Word, ScriptError> {
+        let end = self.lines[self.line].1.last().map_or(1, Word::end);
+        self.next().ok_or_else(|| self.wrong(end, format!("{what} is missing")))
+    }
+
+    /// Lines up to the brace that closes `open`, or to the end of the script.
+    fn body(&mut self, open: Option<Brace>, scope: &Scope) -> Result<Vec<Node>, ScriptError> {
+        let mut nodes = Vec::new();
+        loop {
+            self.next_line();
+            let Some(word) = self.peek().cloned() else { break };
+            match (word.text.as_str(), open) {
+                ("}", Some(_)) => {
+                    self.next();
+                    return Ok(nodes);
+                }
+                ("}", None) => return Err(self.wrong(word.column, "`}` closes no block")),
+                ("{", _) => {
+                    let reason =
+                        "`{` opens no block: repeat, for, every or concurrent comes before it";
+                    return Err(self.wrong(word.column, reason));
+                }
+                ("repeat" | "for" | "every" | "concurrent", _) => {
+                    nodes.push(self.block(scope)?);
+                    self.line_must_end(open.is_some())?;
+                }
+                _ => nodes.push(self.line(open.is_some(), scope)?),
+            }
         }
-        let place_seed = self.number("the seed of the places")?;
-        let length = count.checked_mul(chunk).ok_or("more bytes than there are numbers")?;
-        let (kind, seed) = self.data(length)?;
-        let call = WriteCall { length, chunk, kind, seed, sync: self.sync()? };
-        Ok(Step::RandomWrite { path, count, file_bytes, place_seed, call })
+        match open {
+            None => Ok(nodes),
+            Some(Brace { line, column }) => {
+                let reason = "the block that is opened here has no `}`".to_owned();
+                Err(ScriptError { line, column, reason })
+            }
+        }
     }
 
-    fn make_node(&mut self) -> Result<Step, String> {
-        let (path, permissions) = (self.path()?, self.octal("the mode")?);
-        let kind = match self.word("the kind")? {
-            "c" => FileType::CharacterDevice,
-            "b" => FileType::BlockDevice,
-            "p" => FileType::Fifo,
-            "s" => FileType::Socket,
-            other => return Err(format!("the kind is `{other}`, but must be c, b, p or s")),
+    /// Behind a block nothing stands in its line but the brace that closes the block around it.
+    fn line_must_end(&self, is_within: bool) -> Result<(), ScriptError> {
+        match self.peek() {
+            Some(word) if !(is_within && word.text == "}") => {
+                let reason = format!("`{}` must begin a line of its own", word.text);
+                Err(self.wrong(word.column, reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open_brace(&mut self) -> Result<Brace, ScriptError> {
+        let word = self.expect("`{`")?;
+        if word.text != "{" {
+            return Err(self.wrong(word.column, format!("`{}` stands where `{{` must", word.text)));
+        }
+        Ok(Brace { line: self.number(), column: word.column })
+    }
+
+    fn block(&mut self, scope: &Scope) -> Result<Node, ScriptError> {
+        let is_first = self.word == 0;
+        let head = self.expect("a block")?;
+        if scope.depth == DEPTH_MAX {
+            let reason = format!("blocks stand in at most {DEPTH_MAX} others");
+            return Err(self.wrong(head.column, reason));
+        }
+        let place =
+            Place { line: self.number(), column: head.column, is_first, passes: Vec::new() };
+        let block = match head.text.as_str() {
+            "repeat" => {
+                let count = self.bound("the count", scope)?;
+                let open = self.open_brace()?;
+                Block::Repeat { count, body: self.body(Some(open), &scope.within())?.into() }
+            }
+            "for" => self.counted(scope)?,
+            "every" => self.timed(place, scope)?,
+            _ => self.concurrent(place, scope)?,
         };
-        // Only devices have a number (`init_special_inode`).
-        let device = if kind.is_device() {
-            (self.number("the major number")?, self.number("the minor number")?)
+        Ok(Node::Block(Arc::new(block)))
+    }
+
+    /// `for NAME in FIRST..LAST { ... }`.
+    fn counted(&mut self, scope: &Scope) -> Result<Block, ScriptError> {
+        let name = self.expect("the name of the variable")?;
+        let is_name =
+            name.text.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
+                && name.text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        if !is_name {
+            let reason = format!("`{}` is no name: letters, digits and `_` are", name.text);
+            return Err(self.wrong(name.column, reason));
+        }
+        if scope.knows(&name.text) {
+            let reason = format!("`{}` is the variable of a block around this one", name.text);
+            return Err(self.wrong(name.column, reason));
+        }
+        let word = self.expect("`in`")?;
+        if word.text != "in" {
+            let reason = format!("`{}` stands where `in` must", word.text);
+            return Err(self.wrong(word.column, reason));
+        }
+        let range = self.expect("the range")?;
+        let Some((first, last)) = range.text.split_once("..") else {
+            let reason = format!("the range is `{}`, but must be FIRST..LAST", range.text);
+            return Err(self.wrong(range.column, reason));
+        };
+        let bound = |text: &str| {
+            let word = Word { text: text.to_owned(), column: range.column };
+            self.bound_of(word, "a number of the range", scope)
+        };
+        let (first, last) = (bound(first)?, bound(last)?);
+        let variable: Arc<str> = name.text.into();
+        // Before the body is read, whose lines see the variable.
+        let within = scope.counting(&variable, &first, &last);
+        let open = self.open_brace()?;
+        Ok(Block::For { variable, first, last, body: self.body(Some(open), &within)?.into() })
+    }
+
+    /// `every PERIOD for DURATION { ... }`.
+    fn timed(&mut self, place: Place, scope: &Scope) -> Result<Block, ScriptError> {
+        let period_ms = self.duration("the period")?;
+        let word = self.expect("`for`")?;
+        if word.text != "for" {
+            let reason = format!("`{}` stands where `for` must", word.text);
+            return Err(self.wrong(word.column, reason));
+        }
+        let duration_ms = self.duration("the duration")?;
+        let open = self.open_brace()?;
+        let body = self.body(Some(open), &scope.within())?.into();
+        Ok(Block::Every { place, period_ms, duration_ms, body })
+    }
+
+    /// A time of a block, which must be more than nothing.
+    fn duration(&mut self, what: &str) -> Result<u64, ScriptError> {
+        let word = self.expect(what)?;
+        match duration_of(&word.text) {
+            Some(0) => Err(self.wrong(word.column, format!("{what} must not be 0"))),
+            Some(milliseconds) => Ok(milliseconds),
+            None => {
+                let text = &word.text;
+                let reason =
+                    format!("{what} is `{text}`, but must be a number with ms, s, m, h or d");
+                Err(self.wrong(word.column, reason))
+            }
+        }
+    }
+
+    /// `concurrent { ... } { ... }`.
+    fn concurrent(&mut self, place: Place, scope: &Scope) -> Result<Block, ScriptError> {
+        let within = Scope { is_process: true, ..scope.within() };
+        let mut processes = Vec::new();
+        loop {
+            let Brace { line, column } = self.open_brace()?;
+            let body = self.body(Some(Brace { line, column }), &within)?.into();
+            let brace = Place { line, column, is_first: false, passes: Vec::new() };
+            processes.push(Process { place: brace, body });
+            // The next brace may stand in a line of its own.
+            let is_line_over = self.peek().is_none();
+            let behind = self.lines.get(self.line + 1).and_then(|(_, words)| words.first());
+            let next = if is_line_over { behind } else { self.peek() };
+            if next.is_none_or(|word| word.text != "{") {
+                return Ok(Block::Concurrent { place, processes });
+            }
+            self.next_line();
+        }
+    }
+
+    fn bound(&mut self, what: &str, scope: &Scope) -> Result<Bound, ScriptError> {
+        let word = self.expect(what)?;
+        self.bound_of(word, what, scope)
+    }
+
+    fn bound_of(&self, word: Word, what: &str, scope: &Scope) -> Result<Bound, ScriptError> {
+        let text = if word.text.contains('$') {
+            let values = |name: &str| scope.value(0, name);
+            fill(&word.text, &values).map_err(|reason| self.wrong(word.column, reason))?
         } else {
-            (0, 0)
+            word.text.clone()
         };
-        Ok(Step::MakeNode { path, permissions, kind, device })
-    }
-
-    fn control(&mut self, call: &str) -> Result<ControlLine, String> {
-        Ok(match call {
-            "log" => match self.word("`on` or `off`")? {
-                "on" => ControlLine::Log(true),
-                "off" => ControlLine::Log(false),
-                other => return Err(format!("log is `{other}`, but must be on or off")),
-            },
-            "workload" => ControlLine::Workload(self.word("a name")?.to_owned()),
-            "phase" => match self.word("a name")? {
-                "-" => ControlLine::Phase(None),
-                name => ControlLine::Phase(Some(name.to_owned())),
-            },
-            "end" => ControlLine::End,
-            "mount" => self.mount()?,
-            "umount" => ControlLine::Unmount,
-            "drop" => ControlLine::DropCaches,
-            "settle" => ControlLine::Settle { milliseconds: self.number("milliseconds")? },
-            "cmd" => self.program()?,
-            "snap" => ControlLine::Snap(self.word("a name")?.to_owned()),
-            "save" => {
-                let name = self.word("a name")?.to_owned();
-                // How many copies the recording program kept: they are alike here.
-                let _: u32 = self.number("the number of copies")?;
-                ControlLine::Save(name)
-            }
-            "load" => ControlLine::Load(self.word("a name")?.to_owned()),
-            "powercut" => ControlLine::PowerCut,
-            other => {
-                return Err(match suggestion::nearest(other, CALLS.iter().copied()) {
-                    Some(known) => format!("`{other}` is no call; did you mean `{known}`?"),
-                    None => format!("`{other}` is no call; there are {}", CALLS.join(", ")),
-                });
-            }
-        })
-    }
-
-    fn mount(&mut self) -> Result<ControlLine, String> {
-        let first = self.word("a file system, `-` or blocks=N")?;
-        if first == "-" {
-            return Ok(ControlLine::MountGiven { blocks: None });
-        }
-        if let Some(blocks) = first.strip_prefix("blocks=") {
-            let blocks =
-                blocks.parse().map_err(|_| format!("`blocks={blocks}` needs a whole number"))?;
-            return Ok(ControlLine::MountGiven { blocks: Some(blocks) });
-        }
-        let source = self.word("what is mounted")?;
-        // Which file system lies where is said by the table of file systems, which whoever carries the line
-        // out has.
-        let is_volume = source.strip_prefix(UBI_VOLUME).is_some_and(|name| !name.is_empty());
-        if !is_volume && !["mtd0", "/dev/mtdblock0"].contains(&source) {
-            return Err(format!(
-                "`{source}` cannot be mounted: write `mount jffs2 mtd0 -`, `mount yaffs2 /dev/mtdblock0 -` \
-                 or `mount ubifs ubi0:NAME OPTIONS`"
-            ));
-        }
-        let options = match self.word("options, or `-`")? {
-            "-" => Vec::new(),
-            options => options.split(',').map(str::to_owned).collect(),
+        let Ok(number) = text.parse() else {
+            let reason = format!("{what} is `{}`, but must be a whole number", word.text);
+            return Err(self.wrong(word.column, reason));
         };
-        Ok(ControlLine::Mount { file_system: first.to_owned(), source: source.to_owned(), options })
+        Ok(if text == word.text { Bound::Number(number) } else { Bound::Variable(word) })
     }
 
-    /// The few programs of the language, each in the forms that are carried out.
-    fn program(&mut self) -> Result<ControlLine, String> {
-        let mut words: Vec<&str> = self.words.by_ref().collect();
-        // Programs print nothing here, so there is nothing to silence.
-        if words.last() == Some(&">/dev/null") {
-            words.pop();
-        }
-        let number = |word: &str| word.parse::<u32>().ok();
-        // `-Q` must be given: without it ubiformat draws the image sequence number.
-        let parsed = match words.as_slice() {
-            ["ubiformat", "/dev/mtd0", "-q", "-y", "-Q", sequence] => number(sequence)
-                .map(|sequence| ControlLine::Format { sequence, header_offset: None }),
-            ["ubiformat", "/dev/mtd0", "-q", "-y", "-Q", sequence, "-O", offset] => {
-                number(sequence).zip(number(offset)).map(|(sequence, offset)| ControlLine::Format {
-                    sequence,
-                    header_offset: Some(offset),
-                })
+    /// A command: the words up to the end of the line, or to the brace that closes the block.
+    fn line(&mut self, is_within: bool, scope: &Scope) -> Result<Node, ScriptError> {
+        let is_first = self.word == 0;
+        // A brace that closes ends the line, too; outside of blocks it is a path, as it always was.
+        let mut words = Vec::new();
+        while let Some(word) = self.peek() {
+            if is_within && word.text == "}" {
+                break;
             }
-            ["ubiattach", "-m", "0", "-d", "0", "/dev/ubi_ctrl"] => {
-                Some(ControlLine::Attach(Attach::default()))
-            }
-            ["ubiattach", "-m", "0", "-d", "0", "-O", offset, "/dev/ubi_ctrl"] => number(offset)
-                .map(|offset| ControlLine::Attach(Attach { header_offset: Some(offset) })),
-            // `-m` gives the volume all space that there is.
-            ["ubimkvol", "/dev/ubi0", "-N", name, "-m"] => {
-                Some(ControlLine::MakeVolume(Volume { name: (*name).to_owned() }))
-            }
-            ["ubidetach", "-d", "0"] => Some(ControlLine::Detach),
-            ["rmmod", "nandsim"] => Some(ControlLine::RemoveChip),
-            ["modprobe", "nandsim", ..] => Some(ControlLine::AddChip),
-            _ => None,
-        };
-        parsed.ok_or_else(|| {
-            format!(
-                "`cmd {}` is not carried out: only ubiformat, ubiattach, ubimkvol, ubidetach, rmmod \
-                 nandsim and modprobe nandsim are known, in the forms that the manual shows",
-                words.join(" ")
-            )
-        })
-    }
-
-    fn write_call(&mut self) -> Result<WriteCall, String> {
-        let (length, chunk) = (self.size("the length")?, self.chunk()?);
-        let (kind, seed) = self.data(length)?;
-        Ok(WriteCall { length, chunk, kind, seed, sync: self.sync()? })
-    }
-
-    /// The kind of the bytes with their seed, or the bytes of the line themselves, `length` of them.
-    fn data(&mut self, length: u64) -> Result<(DataKind, u64), String> {
-        let letter = self.word("the kind of data")?;
-        if letter == "h" {
-            let bytes = self.bytes()?;
-            // What is missing could not be told from what was cut off.
-            if bytes.len() as u64 != length {
-                return Err(format!("the length is {length}, but there are {} bytes", bytes.len()));
-            }
-            return Ok((DataKind::Given(bytes.into()), 0));
+            words.push(word.clone());
+            self.word += 1;
         }
-        let kind = DataKind::from_letter(letter).ok_or_else(|| {
-            format!("the kind of data is `{letter}`, but must be x, t, r, z or h")
-        })?;
-        Ok((kind, self.number("the seed of the data")?))
-    }
-
-    fn sync(&mut self) -> Result<Sync, String> {
-        match self.words.next() {
-            None => Ok(Sync::Never),
-            Some("fsync") => Ok(Sync::AtEnd),
-            Some("fsynceach") => Ok(Sync::Each),
-            Some(other) => Err(format!("`{other}` must be fsync or fsynceach")),
+        let place =
+            Place { line: self.number(), column: words[0].column, is_first, passes: Vec::new() };
+        let at = |(column, reason): (usize, String)| self.wrong(column, reason);
+        let (expectation, words) = expectation_of(&words).map_err(at)?;
+        // Outside of all `for` a dollar sign is a letter of a path, as it always was.
+        let has_variables =
+            scope.has_variables() && words.iter().any(|word| word.text.contains('$'));
+        if !has_variables {
+            let step = step_of(words).map_err(at)?;
+            check(&step, expectation, scope).map_err(|reason| at((words[0].column, reason)))?;
+            return Ok(Node::Line(Line { place, expectation, step, template: None }));
         }
-    }
-
-    fn word(&mut self, what: &str) -> Result<&'a str, String> {
-        self.words.next().ok_or_else(|| format!("{what} is missing"))
-    }
-
-    fn path(&mut self) -> Result<Vec<u8>, String> {
-        let word = self.word("a path")?;
-        unescape_path(word)
-            .ok_or_else(|| format!("`{word}`: write bytes as %XX, and a percent sign as %25"))
-    }
-
-    fn bytes(&mut self) -> Result<Vec<u8>, String> {
-        let word = self.word("the value")?;
-        let wrong = || format!("`{word}` is no value in hexadecimal");
-        // Cutting a letter of several bytes in two would panic.
-        if !word.len().is_multiple_of(2) || !word.is_ascii() {
-            return Err(wrong());
+        let mut first = None;
+        for sample in 0..scope.samples.len() {
+            let values = |name: &str| scope.value(sample, name);
+            let filled = fill_words(words, &values)
+                .map_err(|(column, reason)| at((column, hinted(&reason, words, scope))))?;
+            let step = step_of(&filled).map_err(at)?;
+            check(&step, expectation, scope).map_err(|reason| at((words[0].column, reason)))?;
+            first.get_or_insert(step);
         }
-        (0..word.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&word[at..at + 2], 16).map_err(|_| wrong()))
-            .collect()
-    }
-
-    fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, String> {
-        let word = self.word(what)?;
-        word.parse().map_err(|_| format!("{what} is `{word}`, but must be a whole number"))
-    }
-
-    fn numbers(&mut self) -> Result<std::ops::Range<u64>, String> {
-        let range = self.number("the first number")?..self.number("the number after the last")?;
-        if range.end > 100_000 {
-            return Err("numbers have five digits: they end below 100000".to_owned());
-        }
-        Ok(range)
-    }
-
-    fn octal(&mut self, what: &str) -> Result<u32, String> {
-        let word = self.word(what)?;
-        u32::from_str_radix(word, 8)
-            .ok()
-            .filter(|mode| *mode <= 0o7777)
-            .ok_or_else(|| format!("{what} is `{word}`, but must be octal, at most 7777"))
-    }
-
-    fn optional_size(&mut self, what: &str) -> Result<Option<u64>, String> {
-        self.words.next().map(|word| size_of(word, what)).transpose()
-    }
-
-    /// Decimal bytes, with k or m.
-    fn size(&mut self, what: &str) -> Result<u64, String> {
-        size_of(self.word(what)?, what)
-    }
-
-    fn chunk(&mut self) -> Result<u64, String> {
-        // The bytes of a call are memory of this program.
-        match self.size("the size of a call")? {
-            0 => Err("the size of a call must not be 0".to_owned()),
-            size if size > 1 << 30 => Err("the size of a call is more than 1 GiB".to_owned()),
-            size => Ok(size),
-        }
+        let (step, template) = (first.expect("a scope has a sample"), Some(words.into()));
+        Ok(Node::Line(Line { place, expectation, step, template }))
     }
 }
 
-/// Decimal bytes, with k or m.
-fn size_of(word: &str, what: &str) -> Result<u64, String> {
-    let (digits, shift) = match word.strip_suffix('k') {
-        Some(digits) => (digits, 10),
-        None => word.strip_suffix('m').map_or((word, 0), |digits| (digits, 20)),
+/// Adds the variable that may have been meant.
+fn hinted(reason: &str, words: &[Word], scope: &Scope) -> String {
+    // The first unknown name is the one that the reason is about.
+    let names = words.iter().flat_map(|word| word.text.split('$').skip(1)).map(|rest| {
+        let rest = rest.trim_start_matches('{');
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        &rest[..rest.find(|letter| !is_name(letter)).unwrap_or(rest.len())]
+    });
+    let unknown = names.into_iter().find(|name| !scope.knows(name));
+    let hint = unknown.map(|name| suggestion::hint(name, scope.names())).unwrap_or_default();
+    format!("{reason}{hint}")
+}
+
+/// The words of a line and their columns, which count characters.
+fn words_of(line: &str) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    let mut is_within = false;
+    for (at, letter) in line.chars().enumerate() {
+        if letter.is_ascii_whitespace() {
+            is_within = false;
+        } else if let (true, Some(word)) = (is_within, words.last_mut()) {
+            word.text.push(letter);
+        } else {
+            words.push(Word { text: letter.into(), column: at + 1 });
+            is_within = true;
+        }
+    }
+    words
+}
+
+/// `try` and `fails ERRNO` before a call, and the words of the call.
+fn expectation_of(words: &[Word]) -> Result<(Expectation, &[Word]), (usize, String)> {
+    let (expectation, call) = match words[0].text.as_str() {
+        "try" => (Expectation::Either, &words[1..]),
+        "fails" => {
+            let Some(errno) = words.get(1) else {
+                return Err((words[0].end(), "the error is missing, such as ENOSPC".into()));
+            };
+            let Some(expected) = Errno::from_name(&errno.text) else {
+                let names = Errno::ALL.map(Errno::name);
+                let hint = suggestion::hint(&errno.text, names.iter().map(String::as_str));
+                let reason =
+                    format!("`{}` is no error: {} are{hint}", errno.text, names.join(", "));
+                return Err((errno.column, reason));
+            };
+            (Expectation::Failure(expected), &words[2..])
+        }
+        _ => return Ok((Expectation::Success, words)),
     };
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(1 << shift))
-        .ok_or_else(|| format!("{what} is `{word}`, but must be bytes, with k or m"))
+    match call.first() {
+        None => Err((words[words.len() - 1].end(), "the call is missing".into())),
+        Some(word) if ["try", "fails"].contains(&word.text.as_str()) => {
+            Err((word.column, format!("`{}` stands before a call alone", word.text)))
+        }
+        Some(word)
+            if ["repeat", "for", "every", "concurrent", "{"].contains(&word.text.as_str()) =>
+        {
+            let reason = format!("`{}` stands before a call, not before a block", words[0].text);
+            Err((word.column, reason))
+        }
+        Some(_) => Ok((expectation, call)),
+    }
+}
+
+/// What a step must be where it stands.
+fn check(step: &Step, expectation: Expectation, scope: &Scope) -> Result<(), String> {
+    let is_call = !matches!(step, Step::Control(_) | Step::Sleep { .. });
+    if expectation != Expectation::Success && !is_call {
+        return Err("only a system call may follow `try` and `fails`".into());
+    }
+    if scope.is_process && matches!(step, Step::Control(_)) {
+        return Err(
+            "a process of `concurrent` makes system calls and sleeps: put this line before or \
+                    behind the block"
+                .into(),
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ControlLine, DataKind, Step, Sync, parse};
+    use super::parse;
+    use crate::{Command, ControlLine, DataKind, Step, Sync};
 
     fn refused(text: &str) -> String {
         parse(text).expect_err("refused").to_string()
     }
 
+    fn commands(text: &str) -> Vec<Command> {
+        parse(text).expect("a script").commands().collect()
+    }
+
     #[test]
     fn lines_become_steps_with_their_numbers() {
         let script = "# a comment\n\nput a%20b 644 1k 4096 x 7 fsync\nphase -\n";
-        let commands = parse(script).expect("a script");
-        assert_eq!(commands.iter().map(|command| command.line).collect::<Vec<_>>(), [3, 4]);
+        let commands = commands(script);
+        assert_eq!(commands.iter().map(|command| command.place.line).collect::<Vec<_>>(), [3, 4]);
         let Step::Put { path, permissions, call } = &commands[0].step else { panic!("a put") };
         assert_eq!((path.as_slice(), *permissions), (b"a b".as_slice(), 0o644));
         assert_eq!((call.length, call.sync), (1024, Sync::AtEnd));
@@ -616,8 +462,8 @@ mod tests {
     fn bytes_stand_in_a_line_and_reads_may_be_of_a_part() {
         let script =
             "write a 1k 3 2 h 00fF7a fsync\nputn b 0 2 600 0 1 h\nread a 4k\nread a 4k 8k 5\n";
-        assert_eq!(refused(script), "line 2: the value is missing");
-        let commands = parse(&script.replace(" 0 1 h", " 1 1 h 61")).expect("a script");
+        assert_eq!(refused(script), "line 2, column 22: the value is missing");
+        let commands = commands(&script.replace(" 0 1 h", " 1 1 h 61"));
         let Step::Write { call, .. } = &commands[0].step else { panic!("a write") };
         assert_eq!(call.kind, DataKind::Given([0, 0xff, 0x7a].into()));
         assert_eq!((call.length, call.chunk, call.sync), (3, 2, Sync::AtEnd));
@@ -630,8 +476,13 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_refused_with_a_reason() {
-        assert_eq!(refused("unlnk a"), "line 1: `unlnk` is no call; did you mean `unlink`?");
-        assert!(refused("sync\nput a 999 1 1 x 1").starts_with("line 2: the mode is `999`"));
+        assert_eq!(
+            refused("unlnk a"),
+            "line 1, column 1: `unlnk` is no call; did you mean `unlink`?"
+        );
+        assert!(
+            refused("sync\nput a 999 1 1 x 1").starts_with("line 2, column 7: the mode is `999`")
+        );
         assert!(refused("put a 644 1 0 x 1").contains("must not be 0"));
         assert!(refused("write a 0 4 4 h 0102").contains("the length is 4, but there are 2 bytes"));
         assert!(refused("write a 0 2 2 h 010").contains("hexadecimal"));
@@ -644,5 +495,132 @@ mod tests {
         assert!(refused("mount ext4 /dev/sda -").contains("`/dev/sda` cannot be mounted"));
         assert!(refused("cmd rm -rf /").contains("is not carried out"));
         assert!(refused("cmd ubiformat /dev/mtd0 -q -y -Q 42; reboot").contains("is not carried"));
+    }
+
+    #[test]
+    fn blocks_are_carried_out_as_often_as_they_say() {
+        let script = "repeat 2 {\n  for i in 8..10 {\n    put f$i 644 1 1 x ${i}\n  }\n  sync\n}\n\
+                      repeat 3 { repeat 2 { sync } }\nfor j in 5..4 { sync }\nrepeat 0 { sync }\n";
+        let all = commands(script);
+        let puts: Vec<String> = all.iter().filter_map(put_of).collect();
+        assert_eq!(puts, ["f8 8", "f9 9", "f10 10", "f8 8", "f9 9", "f10 10"]);
+        assert_eq!(all.len(), 6 + 2 + 6);
+        assert_eq!(all[1].place.to_string(), "3, pass 1, i=9");
+        assert_eq!(all[1].place.behind_file(), "3 (pass 1, i=9)");
+        assert_eq!(all[13].place.to_string(), "7, column 23, pass 3, pass 2");
+        assert_eq!(parse(script).expect("a script").extent().commands, 14);
+    }
+
+    fn put_of(command: &Command) -> Option<String> {
+        let Step::Put { path, call, .. } = &command.step else { return None };
+        Some(format!("{} {}", String::from_utf8_lossy(path), call.seed))
+    }
+
+    #[test]
+    fn bounds_may_be_variables_and_numbers_are_known_before_the_run() {
+        let script =
+            parse("for i in 0..3 {\nfor j in 1..$i {\nsleep ${j}s\n}\nrepeat $i { sync }\n}\n");
+        let script = script.expect("a script");
+        assert_eq!(script.commands().count(), 12);
+        let extent = script.extent();
+        assert_eq!((extent.commands, extent.wait_milliseconds), (12, 10_000));
+        let timed = parse("every 10s for 1m {\nsleep 2s\nsync\n}\n").expect("a script").extent();
+        assert_eq!((timed.commands, timed.wait_milliseconds), (12, 60_000));
+    }
+
+    #[test]
+    fn what_is_no_block_is_refused_with_its_place() {
+        let opened = refused("sync\nrepeat 3 {\nsync\n");
+        assert_eq!(opened, "line 2, column 10: the block that is opened here has no `}`");
+        assert_eq!(refused("sync\n  }\n"), "line 2, column 3: `}` closes no block");
+        assert!(refused("{\n}\n").contains("opens no block"));
+        assert_eq!(
+            refused("repeat many {\n}"),
+            "line 1, column 8: the count is `many`, but must be a \
+                   whole number"
+        );
+        assert_eq!(refused("for i on 1..2 {\n}"), "line 1, column 7: `on` stands where `in` must");
+        assert!(refused("for 1 in 1..2 {\n}").contains("`1` is no name"));
+        assert!(refused("for i in 12 {\n}").contains("must be FIRST..LAST"));
+        assert!(
+            refused("for i in 1..2 {\nfor i in 1..2 {\n}\n}").contains("a block around this one")
+        );
+        assert!(refused("every 10 for 1h {\n}").contains("a number with ms, s, m, h or d"));
+        assert!(refused("every 0s for 1h {\n}").contains("must not be 0"));
+        assert!(refused("repeat 3\n{\n}").contains("line 1, column 10: `{` is missing"));
+        assert!(refused("repeat 1 { sync } sync").contains("must begin a line of its own"));
+        assert!(refused("concurrent {\nphase a\n}").contains("makes system calls and sleeps"));
+        let deep = "repeat 1 { ".repeat(40) + &" }".repeat(40);
+        assert!(refused(&deep).contains("at most 32 others"));
+    }
+
+    #[test]
+    fn variables_are_numbers_of_a_block_around_the_line() {
+        assert!(
+            refused("for count in 1..2 {\nunlink f$cuont\n}").ends_with("did you mean `count`?")
+        );
+        assert!(refused("for i in 1..2 {\nunlink f$\n}").contains("line 2, column 8"));
+        assert!(refused("for i in 1..9 {\nchmod f 64$i\n}").contains("the mode is `649`"));
+        // Outside of all blocks a dollar sign is what it always was.
+        let all = commands("unlink $i\nrepeat 1 {\nunlink $j\n}\n");
+        assert_eq!(all[0].step, Step::Unlink { path: b"$i".to_vec() });
+        assert_eq!(all[1].step, Step::Unlink { path: b"$j".to_vec() });
+        // What is wrong between the first and the last value is told in its pass.
+        let script = parse("for i in 7..10 {\nchmod f 6$i\n}\n").expect("a script");
+        let mut walk = script.walk();
+        walk.next(0).expect("67 is a mode");
+        let wrong = walk.next(0).expect_err("68 is no mode").to_string();
+        assert!(
+            wrong.starts_with("line 2, column 9: the mode is `68`") && wrong.ends_with("(i=8)")
+        );
+    }
+
+    #[test]
+    fn braces_and_names_of_blocks_mean_nothing_in_old_scripts() {
+        let all = commands("unlink }\nunlink {\nunlink repeat\nput try 644 1 1 x 1\n");
+        assert_eq!(all[0].step, Step::Unlink { path: b"}".to_vec() });
+        assert_eq!(all.len(), 4);
+    }
+
+    #[test]
+    fn calls_may_be_expected_to_fail() {
+        let all = commands("try unlink a\nfails ENOSPC append a 1 1 x 1\n");
+        assert_eq!(all[0].expectation, crate::Expectation::Either);
+        assert_eq!(all[1].expectation, crate::Expectation::Failure(fs_api::Errno::Enospc));
+        assert!(refused("fails ENOSPCE unlink a").ends_with("did you mean `ENOSPC`?"));
+        assert!(refused("fails ENOSPC").contains("line 1, column 14: the call is missing"));
+        assert!(refused("try try unlink a").contains("before a call alone"));
+        assert!(refused("try repeat 3 { sync }").contains("not before a block"));
+        assert!(refused("try phase a").contains("only a system call"));
+    }
+
+    #[test]
+    fn open_files_have_the_flags_of_open() {
+        let flags_of = |text: &str| match commands(text).remove(0).step {
+            Step::Open { flags, .. } => flags,
+            step => panic!("{step:?}"),
+        };
+        let made = flags_of("open log a/b rw,creat,excl,trunc,sync 600");
+        assert!(made.reads && made.writes && made.is_exclusive && made.truncates);
+        assert_eq!((made.create, made.sync), (Some(0o600), crate::OpenSync::All));
+        let appends = flags_of("open log a a,dsync");
+        assert!(appends.appends && appends.writes && !appends.reads);
+        assert_eq!(appends.sync, crate::OpenSync::Data);
+        assert!(refused("open log a creat").contains("neither reads nor writes"));
+        assert!(refused("open log a r,trunc").contains("add w"));
+        assert!(refused("open log a rw,excl").contains("without creat"));
+        assert!(refused("open log a rw,craet").ends_with("did you mean `creat`?"));
+        assert!(refused("open log a rw 644").contains("one word too many"));
+        let write = commands("write log 4 h 01020304\nwrite p 0 4 4 h 01020304\n");
+        assert!(matches!(&write[0].step, Step::WriteOpen { name, .. } if name == "log"));
+        assert!(matches!(&write[1].step, Step::Write { .. }));
+    }
+
+    #[test]
+    fn every_command_of_the_table_is_known_to_the_parser() {
+        for row in crate::COMMANDS {
+            let text = parse(row.name).err().map(|error| error.reason).unwrap_or_default();
+            assert!(!text.contains("is no call"), "{}: {text}", row.name);
+        }
     }
 }

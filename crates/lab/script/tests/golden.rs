@@ -19,16 +19,16 @@ fn comparable(manifest: &str) -> Vec<Vec<&str>> {
 }
 
 fn run(text: &str) -> String {
-    let commands = parse(text).expect("a golden script");
+    let script = parse(text).expect("a golden script");
     let mut simulation = Simulation::new(1);
     let sim = simulation.handle();
     let root = Caller { uid: 0, gid: 0, now: Time::from_seconds(1_795_181_000) };
     let vfs = Rc::new(Vfs::new(&sim, Rc::new(MemoryFileSystem::new(&root))));
     let runner = Runner::new(&sim, vfs.clone(), 1_795_181_000);
     let done = sim.spawn(async move {
-        for command in commands {
+        for command in script.commands() {
             let step = runner.step(&command.step).await;
-            step.unwrap_or_else(|error| panic!("line {}: {error}", command.line));
+            step.unwrap_or_else(|error| panic!("line {}: {error}", command.place));
         }
         Manifest::of(&**vfs.file_system()).await.expect("a file system in memory").to_tsv()
     });
@@ -70,8 +70,8 @@ fn every_workload_that_was_counted_can_be_read() {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("a script");
-        let commands = parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(commands.len() > 5);
+        let script = parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(script.commands().count() > 5);
         count += 1;
     }
     assert_eq!(count, 21);

@@ -12,7 +12,7 @@ use mount::{Driver, MountRequest, UbiRequest};
 use mtd::find_layout;
 use nand::{Chip, CutPoint, FaultSettings, ImageLayout, RawOperation, Storage, Torn, find_part};
 use random::Stream;
-use script::Command;
+use script::Script;
 use script_runner::Setup;
 use std::error::Error;
 use std::fs::{read_to_string, write};
@@ -63,18 +63,18 @@ struct Torture {
 }
 
 /// One script after the other on the same chip.
-fn run(chip: Chip, commands: &[Command], setup: &Setup) -> Result<Chip, Box<dyn Error>> {
-    Ok(script_runner::run(commands, chip, setup, Box::new(|_, _| true))?.0)
+fn run(chip: Chip, script: &Script, setup: &Setup) -> Result<Chip, Box<dyn Error>> {
+    Ok(script_runner::run(script, chip, setup, Box::new(|_, _| true))?.0)
 }
 
 impl Torture {
-    fn new(setup: &Setup, commands: &[Command]) -> Result<Self, Box<dyn Error>> {
+    fn new(setup: &Setup, script: &Script) -> Result<Self, Box<dyn Error>> {
         let chip = Chip::new(&setup.part, Storage::Bytes, &FaultSettings::default());
         // The file system is made before the journal begins: a kernel does not go on with one half made.
         let before = run(chip, &script::parse("mount -\numount\n")?, setup)?;
         let mut watched = before.clone();
         watched.start_journal();
-        let journal = run(watched, commands, setup)?.take_journal();
+        let journal = run(watched, script, setup)?.take_journal();
         Ok(Self { before, journal })
     }
 

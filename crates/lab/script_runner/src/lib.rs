@@ -7,6 +7,7 @@
 //! another: they come from the table of `mount`.
 
 mod prepare;
+mod process_ends;
 mod record;
 mod session;
 mod tables;

@@ -3,7 +3,7 @@
 use crate::{RunnerError, Setup};
 use file_systems::{KINDS, find_kind};
 use mount::BlockDeviceChoice;
-use script::{Command, ControlLine, Given, Order, Step};
+use script::{ControlLine, Given, Order, Place, Script, ScriptError, Step};
 
 /// Longest `sleep` or `settle`: a year.
 const MILLISECONDS_MAX: u64 = 366 * 24 * 3600 * 1000;
@@ -14,16 +14,33 @@ const MILLISECONDS_MAX: u64 = 366 * 24 * 3600 * 1000;
 ///
 /// # Errors
 /// The first line that cannot be carried out, with the reason.
-pub fn prepare(commands: &[Command], setup: &Setup) -> Result<Vec<Command>, RunnerError> {
-    let commands = script::with_mounts(commands.to_vec());
+pub fn prepare(script: &Script, setup: &Setup) -> Result<Script, RunnerError> {
+    let script = script::with_mounts(script);
     let mut order =
         Order::new(setup.kind.map(|kind| Given { name: kind.name, is_over_ubi: kind.is_over_ubi }));
-    for command in &commands {
-        check(&command.step, setup)
-            .and_then(|()| order.step(&command.step))
-            .map_err(|reason| RunnerError::Line { line: command.line, reason })?;
+    script.survey(&mut order, &mut |order, command| {
+        let checked = check(&command.step, setup).and_then(|()| order.step(&command.step));
+        checked.map_err(|reason| RunnerError::Line { place: command.place.clone(), reason })
+    })?;
+    for (place, period_ms, duration_ms) in script.timed_blocks() {
+        // The last pass may take a whole period.
+        let all_ms = duration_ms.saturating_add(period_ms);
+        check_time(all_ms).map_err(|reason| RunnerError::Line { place, reason })?;
     }
-    Ok(commands)
+    Ok(script)
+}
+
+impl From<ScriptError> for RunnerError {
+    fn from(error: ScriptError) -> Self {
+        Self::Line { place: Place::of_line(error.line), reason: error.reason }
+    }
+}
+
+fn check_time(milliseconds: u64) -> Result<(), String> {
+    if milliseconds > MILLISECONDS_MAX {
+        return Err(format!("{milliseconds} ms is more than a year"));
+    }
+    Ok(())
 }
 
 /// What a line asks of the setup.
@@ -76,10 +93,8 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
             // The device is attached as the file systems over UBI would attach it.
             KINDS.iter().filter(|kind| kind.is_over_ubi).try_for_each(profiled)
         }
-        Step::Control(ControlLine::Settle { milliseconds }) | Step::Sleep { milliseconds }
-            if *milliseconds > MILLISECONDS_MAX =>
-        {
-            Err(format!("{milliseconds} ms is more than a year"))
+        Step::Control(ControlLine::Settle { milliseconds }) | Step::Sleep { milliseconds } => {
+            check_time(*milliseconds)
         }
         _ => Ok(()),
     }

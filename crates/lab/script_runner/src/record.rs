@@ -2,7 +2,7 @@
 
 use mtd::{Mtd, Operation, OperationCounts};
 use nand::Chip;
-use script::RunError;
+use script::{Lateness, Place};
 use std::collections::BTreeMap;
 
 /// What a phase cost.
@@ -28,10 +28,12 @@ pub enum LogLine {
 /// A call that failed and was passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Number of its line.
-    pub line: usize,
+    /// Where its line stands, and the first pass in which it failed.
+    pub place: Place,
     /// The call, and why.
-    pub error: RunError,
+    pub reason: String,
+    /// How often it failed so, over all passes.
+    pub times: u64,
 }
 
 /// What a run of a script leaves.
@@ -43,8 +45,10 @@ pub struct Record {
     pub log: Vec<LogLine>,
     /// Chips that were kept, by name.
     pub kept: BTreeMap<String, Chip>,
-    /// Calls that failed and were passed over, in their order.
+    /// Calls that failed and were passed over, in the order in which each line first did.
     pub failures: Vec<Failure>,
+    /// How late the passes of each `every` began, in the order of the source.
+    pub lateness: Vec<Lateness>,
     /// What the file systems found wrong with the medium, a sentence each.
     pub findings: Vec<String>,
     /// Name of the first file system that was mounted.
@@ -62,21 +66,41 @@ pub struct SoFar {
     pub phases: Vec<PhaseCounts>,
     /// The phase under way, up to the end of that line.
     pub unfinished: Option<PhaseCounts>,
-    /// Number of that line, from 1; 0 before the first.
-    pub line: usize,
+    /// Where that line stands; line 0 before the first.
+    pub place: Place,
     /// Name of the file system of the run, as [`Record::file_system`] has it.
     pub file_system: Option<&'static str>,
     /// Name of the profile of the run, as [`Record::profile`] has it.
     pub profile: Option<&'static str>,
 }
 
+/// Notes a call that failed and was passed over. Failures of a line that are the same are noted once, so that a
+/// block of a million passes leaves as much as one of two.
+pub(crate) fn note_failure(failures: &mut Vec<Failure>, place: &Place, reason: String) {
+    let is_same = |known: &&mut Failure| {
+        (known.place.line, known.place.column) == (place.line, place.column)
+            && known.reason == reason
+    };
+    // Only passes of blocks carry a line out again.
+    let is_repeated = !place.passes.is_empty();
+    match failures.iter_mut().filter(|_| is_repeated).find(is_same) {
+        Some(known) => known.times += 1,
+        None => failures.push(Failure { place: place.clone(), reason, times: 1 }),
+    }
+}
+
 impl SoFar {
     /// Takes over what a line has added.
-    pub(crate) fn follow(&mut self, record: &Record, unfinished: Option<PhaseCounts>, line: usize) {
+    pub(crate) fn follow(
+        &mut self,
+        record: &Record,
+        unfinished: Option<PhaseCounts>,
+        place: Place,
+    ) {
         // Phases that have ended do not change: only new ones are copied, for this comes after every line.
         self.phases.extend_from_slice(&record.phases[self.phases.len()..]);
         self.unfinished = unfinished;
-        self.line = line;
+        self.place = place;
         self.file_system = record.file_system;
         self.profile = record.profile;
     }

@@ -1,14 +1,16 @@
 //! Carrying a script out, on one machine after another.
 
-use crate::record::Meter;
-use crate::{Failure, LineTracks, Record, SoFar, prepare};
+use crate::process_ends::ProcessEnds;
+use crate::record::{Meter, note_failure};
+use crate::{LineTracks, Record, SoFar, prepare};
 use file_systems::find_kind;
+use fs_api::Errno;
 use mount::{Driver, Finding, Kind, Machine, MountError, MountRequest, Mounted};
 use mtd::Mtd;
 use nand::{Chip, FaultSettings, Part, Storage};
 use random::Stream;
-use script::{Command, ControlLine, RunError, Runner, Step};
-use std::cell::RefCell;
+use script::{Command, ControlLine, Event, Failed, Place, RunError, Runner, Script, Step, Walk};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use thiserror::Error;
 
@@ -18,10 +20,10 @@ const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RunnerError {
     /// A line cannot be carried out.
-    #[error("line {line}: {reason}")]
+    #[error("line {place}: {reason}")]
     Line {
-        /// Number of the line, from 1.
-        line: usize,
+        /// Where the line stands, and the passes of its blocks.
+        place: Place,
         /// Why, and what would be right.
         reason: String,
     },
@@ -33,8 +35,8 @@ pub enum RunnerError {
     Stopped,
 }
 
-/// Called with how many lines are done, and of how many; false stops the run.
-pub type Watch = Box<dyn FnMut(usize, usize) -> bool>;
+/// Called with how many commands are done, and of how many; false stops the run.
+pub type Watch = Box<dyn FnMut(u64, u64) -> bool>;
 
 /// Who else learns of a run.
 #[derive(Clone, Default)]
@@ -73,12 +75,12 @@ pub struct Setup {
 /// # Errors
 /// As [`prepare`]; a mount that fails; a call that fails, unless such calls are passed over.
 pub fn run(
-    commands: &[Command],
+    script: &Script,
     chip: Chip,
     setup: &Setup,
     watch: Watch,
 ) -> Result<(Chip, Record), RunnerError> {
-    run_observed(commands, chip, setup, watch, &Observed::default())
+    run_observed(script, chip, setup, watch, &Observed::default())
 }
 
 /// As [`run`], observed.
@@ -86,31 +88,32 @@ pub fn run(
 /// # Errors
 /// As [`run`].
 pub fn run_observed(
-    commands: &[Command],
+    script: &Script,
     chip: Chip,
     setup: &Setup,
     watch: Watch,
     observed: &Observed,
 ) -> Result<(Chip, Record), RunnerError> {
-    let commands = prepare(commands, setup)?;
+    let script = prepare(script, setup)?;
     let mut setup = setup.clone();
     setup.driver.epoch_nanoseconds =
         Stream::new(setup.request.seed, "clock").below(NANOSECONDS_PER_SECOND);
     // `phase -` ends a phase and begins none: a script with nothing else still is one phase.
-    let has_phases = commands
-        .iter()
+    let has_phases = script
+        .samples()
         .any(|command| matches!(command.step, Step::Control(ControlLine::Phase(Some(_)))));
-    let count = commands.len();
     let mut session = Session {
-        commands: commands.into(),
-        next: 0,
+        walk: script.walk(),
+        count: script.extent().commands,
+        clock_base_ns: 0,
+        is_over: false,
         meter: Meter::new(setup.logs_operations),
         setup,
         is_counting: true,
         first_phase: (!has_phases).then(|| "script".to_owned()),
         record: Record::default(),
         error: None,
-        watch,
+        progress: Rc::new(RefCell::new(Progress { done: 0, watch })),
         so_far: observed.so_far.clone(),
         timeline: observed.timeline.clone(),
     };
@@ -126,7 +129,8 @@ pub fn run_observed(
         if let Some(error) = session.error {
             return Err(error);
         }
-        if session.next == count {
+        if session.is_over {
+            session.record.lateness = session.walk.lateness();
             return Ok((chip, session.record));
         }
     }
@@ -135,17 +139,38 @@ pub fn run_observed(
 /// A script under way.
 struct Session {
     setup: Setup,
-    commands: Rc<[Command]>,
-    next: usize,
+    walk: Walk,
+    /// Commands of all passes.
+    count: u64,
+    /// Simulated time on the machines before this one.
+    clock_base_ns: u64,
+    /// The last command was carried out.
+    is_over: bool,
     meter: Meter,
     /// `log on`: kept over a change of machines.
     is_counting: bool,
     first_phase: Option<String>,
     record: Record,
     error: Option<RunnerError>,
-    watch: Watch,
+    progress: Rc<RefCell<Progress>>,
     so_far: Rc<RefCell<SoFar>>,
     timeline: Option<LineTracks>,
+}
+
+/// Commands that were begun, and who is told of them.
+pub(crate) struct Progress {
+    done: u64,
+    watch: Watch,
+}
+
+impl Progress {
+    /// A command begins; false if somebody stopped the run.
+    pub(crate) fn begins(&mut self, count: u64) -> bool {
+        // A block that is counted by its last pass may have more commands than that.
+        let goes_on = (self.watch)(self.done.min(count), count);
+        self.done += 1;
+        goes_on
+    }
 }
 
 /// What is mounted, and the process that works on it.
@@ -168,34 +193,32 @@ impl Session {
             self.meter.phase(Some(&name), &machine.mtd, 0, &mut self.record);
         }
         let mut mount = None;
-        let commands = self.commands.clone();
-        debug_assert!(commands.is_sorted_by_key(|command| command.line), "as the script has them");
-        while let Some(command) = commands.get(self.next) {
-            if !(self.watch)(self.next, commands.len()) {
-                self.error = Some(RunnerError::Stopped);
+        loop {
+            let event = match self.walk.next(self.clock_base_ns + machine.sim.now()) {
+                Ok(Some(event)) => event,
+                Ok(None) => break,
+                Err(error) => {
+                    let place = Place { passes: self.walk.passes(), ..Place::of_line(error.line) };
+                    self.error = Some(RunnerError::Line { place, reason: error.reason });
+                    return self;
+                }
+            };
+            if let Event::Command(command) = &event
+                && command.step == Step::Control(ControlLine::PowerCut)
+            {
+                if self.begins() {
+                    self.cut_power(&machine);
+                }
                 return self;
             }
-            // Counted before it is carried out: after a cut the next machine goes on behind it.
-            self.next += 1;
-            if command.step == Step::Control(ControlLine::PowerCut) {
-                self.cut_power(&machine);
+            if !self.event(event, &machine, &mut mount).await {
                 return self;
             }
-            let start_ns = machine.sim.now();
-            let done = self.command(command, &machine, &mut mount).await;
-            if let Some(timeline) = &self.timeline {
-                timeline.line(command.line, start_ns, &machine);
-            }
-            if let Err(reason) = done {
-                self.error = Some(RunnerError::Line { line: command.line, reason });
-                return self;
-            }
-            let unfinished = self.meter.unfinished(&machine.mtd, machine.sim.now());
-            self.so_far.borrow_mut().follow(&self.record, unfinished, command.line);
         }
+        self.is_over = true;
         self.meter.phase(None, &machine.mtd, machine.sim.now(), &mut self.record);
-        let line = self.so_far.borrow().line;
-        self.so_far.borrow_mut().follow(&self.record, None, line);
+        let place = self.so_far.borrow().place.clone();
+        self.so_far.borrow_mut().follow(&self.record, None, place);
         self.meter.suspend(&machine.mtd, &mut self.record);
         if let Some(timeline) = &self.timeline {
             timeline.end(&machine);
@@ -208,11 +231,82 @@ impl Session {
         self
     }
 
+    /// Tells that a command begins; false if somebody stopped the run.
+    fn begins(&mut self) -> bool {
+        let goes_on = self.progress.borrow_mut().begins(self.count);
+        if !goes_on {
+            self.error = Some(RunnerError::Stopped);
+        }
+        goes_on
+    }
+
+    /// Does what the walk came to; false if the run ends with that.
+    async fn event(&mut self, event: Event, machine: &Machine, mount: &mut Option<Mount>) -> bool {
+        let start_ns = machine.sim.now();
+        let (place, done) = match event {
+            Event::Wait(until_ns) => {
+                machine.sim.sleep_until(until_ns - self.clock_base_ns).await;
+                return true;
+            }
+            Event::Command(command) => {
+                if !self.begins() {
+                    return false;
+                }
+                let done = self.command(&command, machine, mount).await;
+                let done = done.map_err(|reason| (command.place.clone(), reason));
+                (command.place, done)
+            }
+            Event::Processes(place, walks) => {
+                let done = self.processes(walks, machine, mount.as_ref()).await;
+                if self.error.is_some() {
+                    return false;
+                }
+                (place, done)
+            }
+        };
+        if let Some(timeline) = &self.timeline {
+            timeline.line(&place, start_ns, machine);
+        }
+        if let Err((place, reason)) = done {
+            self.error = Some(RunnerError::Line { place, reason });
+            return false;
+        }
+        let unfinished = self.meter.unfinished(&machine.mtd, machine.sim.now());
+        self.so_far.borrow_mut().follow(&self.record, unfinished, place);
+        true
+    }
+
+    /// Runs the processes of a `concurrent` to their ends.
+    async fn processes(
+        &mut self,
+        walks: Vec<Walk>,
+        machine: &Machine,
+        mount: Option<&Mount>,
+    ) -> Result<(), (Place, String)> {
+        let Some(Mount { runner, .. }) = mount else { return Ok(()) };
+        let ends = Rc::new(ProcessEnds {
+            progress: self.progress.clone(),
+            count: self.count,
+            keeps_going: self.setup.keeps_going,
+            timeline: self.timeline.clone().map(|timeline| (timeline, machine.clone())),
+            failures: RefCell::new(std::mem::take(&mut self.record.failures)),
+            error: RefCell::default(),
+            is_stopped: Cell::new(false),
+        });
+        runner.run_processes(walks, ends.clone()).await;
+        self.record.failures = ends.failures.take();
+        if ends.is_stopped.get() {
+            self.error = Some(RunnerError::Stopped);
+        }
+        ends.error.take().map_or(Ok(()), Err)
+    }
+
     /// The supply fails between two operations; the host comes back a second later.
     fn cut_power(&mut self, machine: &Machine) {
         self.is_counting = self.meter.is_counting();
         self.meter.suspend(&machine.mtd, &mut self.record);
         self.meter.change_machine(machine.sim.now());
+        self.clock_base_ns += machine.sim.now();
         if let Some(timeline) = &self.timeline {
             timeline.end(machine);
         }
@@ -228,34 +322,41 @@ impl Session {
         machine: &Machine,
         mount: &mut Option<Mount>,
     ) -> Result<(), String> {
-        let error = match &command.step {
-            Step::Control(line) => return self.control(command.line, line, machine, mount).await,
+        match &command.step {
+            Step::Control(line) => self.control(&command.place, line, machine, mount).await,
             Step::Sleep { milliseconds } => {
                 // Here and not in the runner: scripts may sleep with nothing mounted.
                 machine.sim.sleep(milliseconds * 1_000_000).await;
-                return Ok(());
+                Ok(())
             }
-            step => {
+            _ => {
                 let mount = mount.as_ref().expect("prepared scripts mount first");
-                mount.runner.step(step).await.err()
+                match mount.runner.carry_out(command).await {
+                    Ok(None) => Ok(()),
+                    Ok(Some(tried)) => {
+                        let failures = &mut self.record.failures;
+                        note_failure(failures, &command.place, tried.to_string());
+                        Ok(())
+                    }
+                    Err(failed) => self.failed(&command.place, &failed),
+                }
             }
-        };
-        error.map_or(Ok(()), |error| self.failed(command.line, error))
+        }
     }
 
     /// A call that failed ends the run, or is noted.
-    fn failed(&mut self, line: usize, error: RunError) -> Result<(), String> {
+    fn failed(&mut self, place: &Place, failed: &Failed) -> Result<(), String> {
         if !self.setup.keeps_going {
-            return Err(error.to_string());
+            return Err(failed.to_string());
         }
-        self.record.failures.push(Failure { line, error });
+        note_failure(&mut self.record.failures, place, failed.to_string());
         Ok(())
     }
 
     // Longer than a screen: one arm a kind of control line.
     async fn control(
         &mut self,
-        number: usize,
+        place: &Place,
         line: &ControlLine,
         machine: &Machine,
         mount: &mut Option<Mount>,
@@ -281,19 +382,28 @@ impl Session {
                 *mount = Some(self.mount(machine, kind, &request).await?);
             }
             ControlLine::Unmount => {
+                let open =
+                    mount.as_ref().map(|mount| mount.runner.open_names()).unwrap_or_default();
+                if let Some(name) = open.first() {
+                    // The kernel keeps such a mount, whatever a script may do next.
+                    let advice =
+                        format!("; a file is open as `{name}`: `close {name}` comes first");
+                    let (call, error) = ("umount", Errno::Ebusy);
+                    return Err(RunError { call, error, advice }.to_string());
+                }
                 // Gone even if unmounting fails: nothing can be done with it any more.
                 let Mount { mounted, .. } = mount.take().expect("prepared scripts mount first");
                 let done = mounted.unmount().await;
                 self.note(mounted.file_system.findings().await);
                 if let Err(error) = done {
-                    return self.failed(number, RunError { call: "umount", error });
+                    return self.failed(place, &Failed::Call(RunError::new("umount", error)));
                 }
             }
             ControlLine::DropCaches => {
                 if let Some(Mount { mounted, .. }) = mount {
                     let dropped = mounted.vfs.drop_caches().await;
                     if let Err(error) = dropped {
-                        return self.failed(number, RunError { call: "drop", error });
+                        return self.failed(place, &Failed::Call(RunError::new("drop", error)));
                     }
                 }
             }
@@ -371,7 +481,8 @@ impl Session {
         let Driver { epoch_seconds, epoch_nanoseconds, .. } = self.setup.driver;
         // One process makes all calls of a script.
         let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds)
-            .with_epoch_nanoseconds(epoch_nanoseconds);
+            .with_epoch_nanoseconds(epoch_nanoseconds)
+            .with_clock_base(self.clock_base_ns);
         Ok(Mount { mounted, runner })
     }
 }

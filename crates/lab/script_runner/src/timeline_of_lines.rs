@@ -1,6 +1,7 @@
 //! A script as a timeline: its lines, and what the machine did for them.
 
 use mount::{Machine, Watcher};
+use script::Place;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
@@ -30,11 +31,30 @@ impl LineTracks {
     }
 
     /// A line was carried out.
-    pub(crate) fn line(&self, number: usize, start_ns: u64, machine: &Machine) {
-        let text = self.lines.get(number - 1).map_or("", String::as_str);
-        self.machine.tracks().borrow_mut().line(text, start_ns, machine.sim.now());
+    pub(crate) fn line(&self, place: &Place, start_ns: u64, machine: &Machine) {
+        let text = self.text(place);
+        self.machine.tracks().borrow_mut().line(&text, start_ns, machine.sim.now());
         // Line by line, so that memory does not grow with the script.
         self.machine.look();
+    }
+
+    /// A line of a process was carried out, which has a track of its own.
+    pub(crate) fn line_of(&self, process: u32, place: &Place, start_ns: u64, machine: &Machine) {
+        let text = self.text(place);
+        let mut tracks = self.machine.tracks().borrow_mut();
+        tracks.line_of_process(process, &text, start_ns, machine.sim.now());
+        drop(tracks);
+        self.machine.look();
+    }
+
+    /// The line of a place as the script has it, with the passes of its blocks.
+    fn text(&self, place: &Place) -> String {
+        let text = place.line.checked_sub(1).and_then(|at| self.lines.get(at));
+        let text = text.map_or("", String::as_str);
+        if place.passes.is_empty() {
+            return text.to_owned();
+        }
+        format!("{text} ({})", place.passes_text())
     }
 
     /// The machine ends, and another one may begin.

@@ -32,7 +32,7 @@ fn a_run_that_is_left_keeps_what_whole_lines_have_counted() {
     let whole = run(&commands, chip.clone(), &setup, Box::new(|_, _| true)).expect("right").1;
     let observed = Observed::default();
     // The request comes before the last line, and is heeded within it, as one from outside would be.
-    let watch = |done: usize, _: usize| {
+    let watch = |done: u64, _: u64| {
         if done == 6 {
             cancellation::request();
         }
@@ -44,7 +44,7 @@ fn a_run_that_is_left_keeps_what_whole_lines_have_counted() {
     assert_eq!(left, Err(cancellation::Interrupted));
     let so_far = observed.so_far.borrow();
     assert_eq!(so_far.phases, whole.phases[..1]);
-    assert_eq!((so_far.line, so_far.file_system), (6, Some("jffs2")));
+    assert_eq!((so_far.place.line, so_far.file_system), (6, Some("jffs2")));
     let (unfinished, ended) = (so_far.unfinished.as_ref().expect("open"), &whole.phases[1]);
     assert_eq!(unfinished.name, "two");
     assert!(unfinished.counts.programs() > 0);

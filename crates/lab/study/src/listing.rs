@@ -8,7 +8,7 @@ use ftl::{COMMON_PARAMETERS, FTLS, Parameter};
 use sched::SCHEDULERS;
 use serde_json::{Value, json};
 
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 13] = [
     "boards",
     "devices",
     "file-systems",
@@ -19,6 +19,7 @@ const KINDS: [&str; 12] = [
     "parts",
     "policies",
     "schedulers",
+    "script-commands",
     "tests",
     "workloads",
 ];
@@ -70,6 +71,15 @@ pub fn listing(kind: &str) -> Result<Value, StudyError> {
         "tests" => TESTS
             .iter()
             .map(|entry| json!({"name": entry.name, "summary": entry.summary, "axes": entry.axes}))
+            .collect(),
+        "script-commands" => script::COMMANDS
+            .iter()
+            .map(|row| {
+                let summary = row.does.replace('`', "");
+                json!({
+                    "name": row.name, "summary": summary, "group": row.group.name(), "forms": row.forms,
+                })
+            })
             .collect(),
         "workloads" => WORKLOADS
             .iter()

@@ -7,6 +7,7 @@ use crate::{Lanes, Timeline, Track};
 use block::{BioTimes, Observer};
 use device::{DeviceActivity, SECTOR_BYTES};
 use sched::Direction;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -21,6 +22,8 @@ pub struct Tracks {
     depth: Option<Track>,
     /// Lines of a script.
     script: Option<Track>,
+    /// Lines of its processes that run side by side, by their numbers.
+    processes: BTreeMap<u32, Option<Track>>,
     /// The array of a raw chip.
     chip: Option<Track>,
     error: Option<io::Error>,
@@ -39,6 +42,7 @@ impl Tracks {
             work: WorkTracks::default(),
             depth: None,
             script: None,
+            processes: BTreeMap::new(),
             chip: None,
             error: None,
         })
@@ -76,6 +80,16 @@ impl Tracks {
     pub fn line(&mut self, text: &str, start_ns: u64, end_ns: u64) {
         self.with(|tracks| {
             let track = named(&mut tracks.timeline, &mut tracks.script, "script")?;
+            tracks.timeline.slice(track, text, start_ns, end_ns)
+        });
+    }
+
+    /// A line of a process of a script was carried out, beside those of other processes.
+    pub fn line_of_process(&mut self, process: u32, text: &str, start_ns: u64, end_ns: u64) {
+        self.with(|tracks| {
+            let own = tracks.processes.entry(process).or_default();
+            let name = format!("script, process {process}");
+            let track = named(&mut tracks.timeline, own, &name)?;
             tracks.timeline.slice(track, text, start_ns, end_ns)
         });
     }

@@ -171,7 +171,7 @@ fn cuts(kind: &'static str, files: u64) -> Result<Box<dyn FnOnce() -> Outcome>, 
     const CUT_EVERY: u64 = 50;
     let lines =
         (0..files).map(|file| format!("put f{} 644 3000 4096 x {file}\nsync\n", file % NAMES));
-    let commands = script::parse(&lines.collect::<String>())?;
+    let script = script::parse(&lines.collect::<String>())?;
     let mut part = find_part("k9f2g08u0c").ok_or("a part of the catalogue")?;
     part.geometry.blocks = 32;
     let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
@@ -179,7 +179,7 @@ fn cuts(kind: &'static str, files: u64) -> Result<Box<dyn FnOnce() -> Outcome>, 
     let request = MountRequest::default();
     let setup = Setup { kind, request, layout, seed: 1, sabotage: Sabotage::None };
     Ok(Box::new(move || {
-        let crash = Crash::new(&chip, &setup, &commands)?;
+        let crash = Crash::new(&chip, &setup, &script)?;
         let cuts = Cuts { workers: Some(1), every: CUT_EVERY, ..Cuts::default() };
         Ok(Box::new(crash.run(&cuts, |_, _| true)?))
     }))

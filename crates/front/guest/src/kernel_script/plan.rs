@@ -1,20 +1,20 @@
 //! What can be said of a script before a machine is booted for it.
 
 use crate::in_kernel;
-use script::{Command, ControlLine, Given, Order, Step, blocks_wanted, with_mounts};
+use crate::play::LineError;
+use script::{ControlLine, Given, Order, Script, ScriptError, Step, blocks_wanted, with_mounts};
 
 /// Blocks of the whole chip that nandsim makes, `nandsim-64MiB`.
 pub(crate) const CHIP_BLOCKS: u32 = 512;
 /// Longest `sleep` or `settle`: half an hour, for this clock is real.
 const MILLISECONDS_MAX: u64 = 30 * 60 * 1000;
 
-/// A line that cannot be carried out, with its number.
-pub(crate) type LineError = (usize, String);
-
 /// A script in the form in which a machine carries it out.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) commands: Vec<Command>,
+    pub(crate) script: Script,
+    /// Commands of all passes of its blocks.
+    pub(crate) commands: u64,
     /// Blocks of the first `mount blocks=N`.
     pub(crate) blocks_wanted: Option<u32>,
     /// What `sleep` and `settle` wait at least.
@@ -29,27 +29,48 @@ pub(crate) struct Plan {
 /// # Errors
 /// The first such line.
 pub(crate) fn plan(text: &str, file_system: Option<&str>) -> Result<Plan, LineError> {
-    let parsed = script::parse(text).map_err(|error| (error.line, error.reason))?;
-    let commands = with_mounts(parsed);
+    let parsed = script::parse(text).map_err(|error| {
+        let ScriptError { line, column, reason } = error;
+        (format!("{line}:{column}"), reason)
+    })?;
+    let script = with_mounts(&parsed);
     let mut order = Order::new(file_system.map(|name| {
         let is_over_ubi = in_kernel::is_over_ubi(name);
         Given { name, is_over_ubi }
     }));
-    let mut wait_milliseconds = 0;
-    for Command { line, step } in &commands {
-        let checked = check(step, file_system).and_then(|wait| {
-            wait_milliseconds += wait;
-            order.step(step)
-        });
-        // The line is named before a machine is booted: a boot takes seconds, and minutes without KVM.
-        checked.map_err(|reason| (*line, reason))?;
+    // The line is named before a machine is booted: a boot takes seconds, and minutes without KVM.
+    let surveyed = script.survey(&mut order, &mut |order, command| {
+        let checked = check(&command.step, file_system).and_then(|()| order.step(&command.step));
+        checked.map_err(|reason| Refused(command.place.behind_file(), reason))
+    });
+    surveyed.map_err(|Refused(place, reason)| (place, reason))?;
+    for (place, _, duration_ms) in script.timed_blocks() {
+        check_time(duration_ms).map_err(|reason| (place.behind_file(), reason))?;
     }
-    let blocks_wanted = blocks_wanted(&commands);
-    Ok(Plan { commands, blocks_wanted, wait_milliseconds })
+    let extent = script.extent();
+    let blocks_wanted = blocks_wanted(&script);
+    let (commands, wait_milliseconds) = (extent.commands, extent.wait_milliseconds);
+    Ok(Plan { script, commands, blocks_wanted, wait_milliseconds })
 }
 
-/// What a line does in the kernel and its machine; how long it waits.
-fn check(step: &Step, given: Option<&str>) -> Result<u64, String> {
+/// A line that is refused: its place behind the name of the file, and why.
+struct Refused(String, String);
+
+impl From<ScriptError> for Refused {
+    fn from(error: ScriptError) -> Self {
+        Self(format!("{}:{}", error.line, error.column), error.reason)
+    }
+}
+
+fn check_time(milliseconds: u64) -> Result<(), String> {
+    if milliseconds > MILLISECONDS_MAX {
+        return Err(format!("{milliseconds} ms is more than half an hour of a real clock"));
+    }
+    Ok(())
+}
+
+/// Whether the kernel and its machine have what a line asks for.
+fn check(step: &Step, given: Option<&str>) -> Result<(), String> {
     match step {
         Step::Control(ControlLine::Mount { file_system, source, .. }) => {
             in_kernel::check(file_system)?;
@@ -71,14 +92,11 @@ fn check(step: &Step, given: Option<&str>) -> Result<u64, String> {
             );
         }
         Step::Control(ControlLine::Settle { milliseconds }) | Step::Sleep { milliseconds } => {
-            if *milliseconds > MILLISECONDS_MAX {
-                return Err(format!("{milliseconds} ms is more than half an hour of a real clock"));
-            }
-            return Ok(*milliseconds);
+            check_time(*milliseconds)?;
         }
         _ => {}
     }
-    Ok(0)
+    Ok(())
 }
 
 /// The file in which a chip is kept under a name: the last part of it, as names may be paths.
@@ -99,16 +117,18 @@ mod tests {
 
     #[test]
     fn what_a_kernel_cannot_do_is_refused_with_the_line() {
-        let (line, reason) = refused("mount -\n\npowercut\n");
-        assert_eq!(line, 3);
+        let (place, reason) = refused("mount -\n\npowercut\n");
+        assert_eq!(place, "3");
         assert!(reason.contains("without --in kernel"));
-        let (line, reason) = plan("mount yaffs2 /dev/mtdblock0 -\n", None).expect_err("refused");
-        assert_eq!(line, 1);
+        let (place, reason) = plan("mount yaffs2 /dev/mtdblock0 -\n", None).expect_err("refused");
+        assert_eq!(place, "1");
         assert!(reason.contains("no distribution kernel has YAFFS2"));
         assert_eq!(refused("umount\n").1, "nothing is mounted");
         assert!(refused("mount -\numount\nload a\n").1.contains("snap or save it first"));
         assert!(refused("mount -\nsleep 99999999\n").1.contains("half an hour"));
-        assert_eq!(refused("mount -\numount\nmkdir a 755\n").0, 3);
+        assert_eq!(refused("mount -\numount\nmkdir a 755\n").0, "3");
+        assert_eq!(refused("mount -\nsnyc\n").0, "2:1");
+        assert!(refused("every 1s for 31m {\nsync\n}\n").1.contains("half an hour"));
         assert!(plan("sync\n", None).expect_err("refused").1.contains("give --fs"));
     }
 
@@ -133,8 +153,8 @@ mod tests {
     #[test]
     fn a_script_without_mounts_is_mounted_around() {
         let whole = plan("mkdir a 755\nsleep 20\nsettle 100\n", Some("jffs2")).expect("a plan");
-        assert_eq!((whole.commands.len(), whole.wait_milliseconds), (5, 120));
+        assert_eq!((whole.commands, whole.wait_milliseconds), (6, 120));
         let sized = plan("mount blocks=64\nsync\n", Some("jffs2")).expect("a plan");
-        assert_eq!((sized.commands.len(), sized.blocks_wanted), (2, Some(64)));
+        assert_eq!((sized.commands, sized.blocks_wanted), (2, Some(64)));
     }
 }

@@ -11,8 +11,15 @@ use support::{CALLER, formatted, options, run};
 use vfs::{OpenOptions, Vfs};
 
 const SECOND_NS: u64 = 1_000_000_000;
-const CREATING: OpenOptions =
-    OpenOptions { create: Some(0o644), truncate: false, append: false, sync: false };
+const CREATING: OpenOptions = OpenOptions {
+    create: Some(0o644),
+    truncate: false,
+    append: false,
+    sync: false,
+    data_sync: false,
+    exclusive: false,
+    access: vfs::Access::ReadWrite,
+};
 
 /// What a write is, by its place.
 fn kinds(bios: &[Bio], volume: &Volume) -> Vec<String> {

@@ -9,8 +9,15 @@ use support::work::write_file;
 use support::{CALLER, Found, assert_clean, assert_same, formatted, options, run, tree};
 use vfs::OpenOptions;
 
-const CREATING: OpenOptions =
-    OpenOptions { create: Some(0o644), truncate: false, append: false, sync: false };
+const CREATING: OpenOptions = OpenOptions {
+    create: Some(0o644),
+    truncate: false,
+    append: false,
+    sync: false,
+    data_sync: false,
+    exclusive: false,
+    access: vfs::Access::ReadWrite,
+};
 
 #[test]
 fn a_full_volume_says_so_and_loses_nothing() {

@@ -82,7 +82,7 @@ struct Session {
 
 impl Session {
     async fn command(&mut self, command: &Command) {
-        self.recorder.line.set(command.line);
+        self.recorder.line.set(command.place.line);
         match &command.step {
             Step::Control(ControlLine::MountGiven { .. }) => {
                 let options = MountOptions { epoch_s: EPOCH_S, ..MountOptions::new(profile()) };
@@ -106,7 +106,7 @@ impl Session {
                 }
                 let runner = Runner::new(&self.sim, vfs.clone(), EPOCH_S.cast_signed());
                 let done = runner.step(step).await;
-                done.unwrap_or_else(|error| panic!("line {}: {error}", command.line));
+                done.unwrap_or_else(|error| panic!("line {}: {error}", command.place));
             }
         }
     }
@@ -123,7 +123,7 @@ fn ours(name: &str) -> Vec<Event> {
     let task = simulation.handle().spawn(async move {
         let recorder = Rc::new(Recorder::new(disk.make().await));
         let mut session = Session { sim: sim.clone(), cpus, recorder, mounted: None };
-        for command in &commands {
+        for command in &commands.commands().collect::<Vec<_>>() {
             session.command(command).await;
         }
         session.recorder.take()

@@ -47,7 +47,7 @@ fn replay(options: MountOptions) -> (MemoryMedium, Vec<Bio>) {
         let fs = bench.mount(options).await;
         let vfs = Rc::new(Vfs::new(&bench.sim, Rc::new(fs.clone())));
         let runner = Runner::new(&bench.sim, vfs, 1_700_000_000);
-        for command in &script {
+        for command in script.commands() {
             runner.step(&command.step).await.expect("it succeeds");
         }
         let label = options.profile.name;

@@ -9,7 +9,7 @@ use mount::{Kind, MountRequest, run};
 use mtd::find_layout;
 use nand::CutPoint;
 use random::Stream;
-use script::{Command, parse};
+use script::{Script, parse};
 use vfs::{Manifest, ReadLimits};
 
 const BLOCKS: u32 = 96;
@@ -25,7 +25,7 @@ fn lines(kind: &Kind, seed: u64) -> Vec<String> {
     outcome.value.expect("no cut").expect("lines of the language")
 }
 
-fn script(kind: &Kind, seed: u64) -> Vec<Command> {
+fn script(kind: &Kind, seed: u64) -> Script {
     parse(&lines(kind, seed).join("\n")).expect("a script")
 }
 

@@ -4,6 +4,7 @@ mod cuts;
 mod damage;
 mod every_kind;
 mod full;
+mod open_files;
 mod planted;
 mod play;
 mod processes;

@@ -4,7 +4,7 @@
 
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
-    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse,
+    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, RenameFlags, SpaceUse,
 };
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -153,6 +153,38 @@ impl<F: FileSystem> FileSystem for Planted<F> {
             return self.real.rename(caller, to, from).await;
         }
         self.real.rename(caller, from, to).await
+    }
+
+    fn rename_flags(&self) -> RenameFlags {
+        self.real.rename_flags()
+    }
+
+    async fn exchange(
+        &self,
+        caller: &Caller,
+        one: (InodeNumber, &[u8]),
+        other: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        self.real.exchange(caller, one, other).await
+    }
+
+    async fn rename_with_whiteout(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<InodeNumber, Errno> {
+        self.real.rename_with_whiteout(caller, from, to).await
+    }
+
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        part: Range<u64>,
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        self.real.allocate(caller, inode, part, keeps_size).await
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {

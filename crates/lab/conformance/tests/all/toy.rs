@@ -72,7 +72,7 @@ fn an_image_is_recognised_listed_and_checked() {
         let kind = find_kind(TOY).expect("its row");
         let mounted = machine.mount(kind, &MountRequest::default()).await.expect("mounted");
         let runner = Runner::new(&machine.sim, mounted.vfs.clone(), 0);
-        for command in parse(SCRIPT).expect("a script") {
+        for command in parse(SCRIPT).expect("a script").commands() {
             runner.step(&command.step).await.expect("carried out");
         }
         mounted.unmount().await.expect("unmounted");

@@ -6,9 +6,9 @@ use file_systems::KINDS;
 use mount::{Kind, MountRequest};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, Storage, find_part};
-use script::{Command, parse};
+use script::{Script, parse};
 
-fn commands() -> Vec<Command> {
+fn commands() -> Script {
     parse(include_str!("../../../../../workloads/power-cuts.ops")).expect("a script")
 }
 
@@ -60,7 +60,7 @@ fn assert_kept(setup: &Setup, outcome: &Outcome) {
 
 /// Cuts everywhere; of a script that changes the medium and erases more often than so.
 fn exhaustive(kind: &'static str, operations_min: u64, erases_min: u64) {
-    assert_eq!(commands().len(), 300);
+    assert_eq!(commands().commands().count(), 300);
     let setup = setup(kind, None, Sabotage::None);
     let outcome = cut(&setup, &Cuts::default());
     assert!(

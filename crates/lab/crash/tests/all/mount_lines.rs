@@ -5,7 +5,7 @@ use file_systems::find_kind;
 use mount::{Driver, MountRequest, run};
 use mtd::find_layout;
 use nand::{Chip, FaultSettings, RawOperation, Storage, find_part};
-use script::{Command, ControlLine, Runner, Step, parse};
+use script::{Command, ControlLine, Runner, Script, Step, parse};
 
 fn small_chip() -> Chip {
     let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
@@ -111,7 +111,7 @@ fn mounts_that_say_the_same_are_all_right() {
 }
 
 /// What a script changes on a chip whose file system is not watched, after `made` mounts before it.
-fn unwatched(kind: &'static str, options: &[&str], commands: &[Command]) -> Vec<RawOperation> {
+fn unwatched(kind: &'static str, options: &[&str], commands: &Script) -> Vec<RawOperation> {
     let given = setup(kind);
     let request = MountRequest {
         options: options.iter().map(|option| (*option).to_owned()).collect(),
@@ -132,7 +132,7 @@ fn unwatched(kind: &'static str, options: &[&str], commands: &[Command]) -> Vec<
         chip = made.chip;
     }
     chip.start_journal();
-    let commands = commands.to_vec();
+    let commands: Vec<Command> = commands.commands().collect();
     let outcome = run(chip, &driver, given.seed, async move |machine| {
         let vfs = machine.mount(kind, &request).await.expect("mounted").vfs;
         let epoch_seconds = Driver::of_tool(given.layout).epoch_seconds;

@@ -210,3 +210,90 @@ fn a_full_medium_is_no_violation() {
         }
     }
 }
+
+/// Files that are open while their names go or are replaced.
+const OPEN_FILES: &str = "\
+put a 644 9000 4096 x 1
+put b 644 5000 4096 x 2
+put c 644 3000 3000 x 3 fsync
+sync
+open one a rw
+open two b rw
+unlink a
+rename c b
+sync
+pwrite one 9000 3000 x 4
+fsync one
+pwrite two 0 9000 x 5
+fsync two
+fsync b
+fails ENOENT unlink a
+close one
+close two
+put d 644 4000 4000 x 6 fsync
+mkdir e 755
+put e/f 644 3000 3000 x 7
+fsync e
+unlink e/f
+fsync e
+put g 644 10 10 x 8 fsync
+";
+
+#[test]
+fn files_that_are_open_without_a_name_are_gone_after_a_cut() {
+    let text = OPEN_FILES;
+    for kind in ["jffs2", "ubifs", "yaffs2"] {
+        let crash = crash_on(32, kind, text, Sabotage::None);
+        let outcome = run(&crash, &Cuts::default());
+        assert_eq!(outcome.violations().next(), None, "{kind}");
+        assert!(outcome.operations > 20, "{kind}");
+    }
+}
+
+#[test]
+fn names_that_are_exchanged_or_leave_a_whiteout_change_in_one_step() {
+    let text = "mkdir d 755\nput a 644 9000 4096 x 1\nput d/b 644 5000 4096 x 2\nsync\n\
+                rename a d/b exchange\nrename a d exchange\nrename d/b c whiteout\nsync\n";
+    // Of `a` and `d` the second is a directory now, with what was in it.
+    let text = text.replace("rename d/b c whiteout", "rename a/b c whiteout");
+    let crash = crash_on(32, "ubifs", &text, Sabotage::None);
+    let outcome = run(&crash, &Cuts::default());
+    assert_eq!(outcome.violations().next(), None);
+    assert_eq!(outcome.refused_lines, 0);
+}
+
+#[test]
+fn the_calls_around_a_cut_are_named_with_their_passes() {
+    let text =
+        "put a 644 100 100 x 1\nsync\nfor i in 5..7 {\nput f$i 644 9000 4096 x $i\nsync\n}\n";
+    let crash = crash_on(32, "ubifs", text, Sabotage::None);
+    let history = crash.history();
+    let places: Vec<String> = history.calls().iter().map(|call| call.place.to_string()).collect();
+    assert_eq!(places[..4], ["1", "2", "4, i=5", "5, i=5"]);
+    assert_eq!(places.len(), 8);
+    let last = crash.journal().len() as u64 - 1;
+    let around = history.calls_around(last);
+    assert_eq!(around.returned.map(|place| place.to_string()), Some("4, i=7".into()));
+    assert_eq!(around.next.map(|place| place.to_string()), Some("5, i=7".into()));
+    assert_eq!(history.calls_around(last + 1).next, None);
+    let crash = crash_on(32, "ubifs", text, Sabotage::LoseProgram(2));
+    let outcome = run(&crash, &Cuts::default());
+    let violation = outcome.violations().next().expect("a page is missing");
+    assert!(violation.line < 4 || violation.passes.starts_with("i="), "{violation:?}");
+}
+
+#[test]
+fn processes_are_cut_call_by_call() {
+    let text = "mkdir a 755\nmkdir b 755\nsync\nconcurrent {\nrepeat 3 {\nput a/f 644 3000 3000 x 1 fsync\n\
+                sleep 10\nunlink a/f\n}\n} {\nfor i in 1..4 {\nput b/$i 644 2000 2000 x $i\nsleep 5\n\
+                sync\n}\n}\n";
+    for kind in ["jffs2", "ubifs", "yaffs2"] {
+        let crash = crash_on(32, kind, text, Sabotage::None);
+        let lines: Vec<usize> =
+            crash.history().calls().iter().map(|call| call.place.line).collect();
+        // The first calls of both, then as their sleeps end.
+        assert_eq!(lines[3..9], [6, 12, 14, 12, 8, 14], "{kind}: {lines:?}");
+        let outcome = run(&crash, &Cuts::default());
+        assert_eq!(outcome.violations().next(), None, "{kind}");
+    }
+}

@@ -220,3 +220,71 @@ fn fat_is_mounted_on_mtdblock_and_on_a_card() {
     let error = play("put a 644 1 1 x 1\n", &card).expect_err("refused").to_string();
     assert!(error.contains("ubifs works on raw NAND itself"), "{error}");
 }
+
+#[test]
+fn a_script_that_mounts_and_has_no_phase_is_one_phase() {
+    for text in ["mount -\nput a 644 5000 1000 x 1\numount\n", "mount -\nphase -\nsync\nphase -\n"]
+    {
+        let (_, record) = play(text, &setup(Some("jffs2"))).expect("carried out");
+        let phases: Vec<&str> = record.phases.iter().map(|phase| phase.name.as_str()).collect();
+        assert_eq!(phases, ["script"], "{text}");
+    }
+}
+
+#[test]
+fn messages_name_the_pass_of_each_block() {
+    let failed = |text: &str| play(text, &setup(Some("jffs2"))).expect_err("it fails").to_string();
+    let text =
+        "for i in 1..20 {\nput f$i 644 1 1 x 1\n}\nfor i in 15..25 {\nrepeat 1 { unlink f$i }\n}\n";
+    let expected = "line 5, column 12, i=21, pass 1: unlink: ENOENT: no such file or directory";
+    assert_eq!(failed(text), expected);
+    let unmounted = refused("mount -\nrepeat 2 {\numount\n}\n", Some("jffs2"));
+    assert_eq!(unmounted, "line 3, pass 2: nothing is mounted");
+    let open = failed("mount -\nopen log a w,creat\numount\n");
+    assert!(open.starts_with("line 3: umount: EBUSY") && open.ends_with("`close log` comes first"));
+    let missing = failed("append nothing 1 1 x 1\n");
+    assert!(missing.contains("make it with `put` first, or with `open NAME PATH rw,creat`"));
+}
+
+#[test]
+fn tried_calls_are_reported_once_a_line() {
+    let text = "repeat 5 {\ntry unlink a\n}\ntry unlink b\nfails ENOENT unlink c\n";
+    let (_, record) = play(text, &setup(Some("jffs2"))).expect("carried out");
+    let found: Vec<(String, u64)> =
+        record.failures.iter().map(|one| (one.place.to_string(), one.times)).collect();
+    assert_eq!(found, [("2, pass 1".to_owned(), 5), ("4".to_owned(), 1)]);
+}
+
+#[test]
+fn passes_of_every_begin_at_multiples_also_behind_a_power_cut() {
+    let text = "mount -\nphase first\nevery 10s for 1m {\nsync\n}\nphase -\npowercut\nmount -\n\
+                phase second\nevery 10s for 30s {\nsleep 12s\n}\nphase -\n";
+    let (_, record) = play(text, &setup(Some("jffs2"))).expect("carried out");
+    let seconds = |at: usize| record.phases[at].duration_ns / 1_000_000_000;
+    // The mount has taken time: from the first multiple behind it to the sixth; then on from the next one.
+    assert!((50..=60).contains(&seconds(0)), "{}", seconds(0));
+    assert!((36..=46).contains(&seconds(1)), "{}", seconds(1));
+    let late = &record.lateness;
+    assert_eq!((late[0].passes, late[0].late), (6, 0));
+    assert_eq!((late[1].passes, late[1].late), (3, 2));
+    assert_eq!(late[1].worst_ns, 4_000_000_000);
+}
+
+#[test]
+fn processes_run_side_by_side_in_simulated_time() {
+    let text = "mount -\nphase both\nconcurrent {\nrepeat 5 { sleep 2s }\nput a 644 9000 4096 x 1 fsync\n} {\n\
+                sleep 3s\nput b 644 9000 4096 x 2 fsync\nopen c b r\npread c 0 10\n}\nphase -\nread a 4096\n\
+                read b 4096\numount\n";
+    for kind in ["jffs2", "ubifs", "yaffs2"] {
+        let (_, record) = play(text, &setup(Some(kind))).expect(kind);
+        // The longer of both, and not the sum.
+        assert_eq!(record.phases[0].duration_ns / 1_000_000_000, 10, "{kind}");
+    }
+    let failed = |text: &str| play(text, &setup(Some("jffs2"))).expect_err("it fails").to_string();
+    let own = "open log a w,creat\nconcurrent {\nwrite log 4 x 1\n}\n";
+    assert!(
+        failed(own).starts_with("line 3: write: EBADF: bad file descriptor; no file is open as")
+    );
+    let two = "concurrent { unlink a } { sleep 1s }\n";
+    assert_eq!(failed(two), "line 1, column 14: unlink: ENOENT: no such file or directory");
+}

@@ -10,8 +10,7 @@ use crate::raw_host::RawHost;
 use file_workload::FileSet;
 use iozone::Options;
 use mount::{BlockRequest, Watcher};
-use script::Command;
-use std::sync::Arc;
+use script::Script;
 
 /// What a run has beside its plan.
 pub(crate) struct Context<'a> {
@@ -77,7 +76,7 @@ pub(crate) struct RawNandRun {
     /// Room that copied files may take, if it is said.
     pub(crate) capacity_bytes: Option<u64>,
     /// What is done instead; empty if nothing is.
-    pub(crate) script: Arc<[Command]>,
+    pub(crate) script: Script,
     /// Axis values that the work depends on: no scheduler, for a file system on raw NAND.
     pub(crate) work_key: Vec<String>,
     /// Files that the test `files` makes.

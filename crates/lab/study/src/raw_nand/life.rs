@@ -17,7 +17,7 @@ use crate::StudyError;
 use crate::life::{Accelerator, Levelling, Next, Simulated, reached};
 use crate::metric::{Metric, TestRow};
 use mount::{Machine, SharedMount, StillData, run_watched};
-use script::Command;
+use script::Script;
 use std::cell::Cell;
 use std::rc::Rc;
 use vfs::{CallKind, Vfs};
@@ -95,7 +95,7 @@ async fn wear(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Worn, S
 async fn follow(
     machine: &Machine,
     vfs: &Rc<Vfs<SharedMount>>,
-    script: &[Command],
+    script: &Script,
     (still_data, limit): (StillData, u32),
     has_gaps: bool,
     passes_max: u32,

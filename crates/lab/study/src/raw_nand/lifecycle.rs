@@ -20,7 +20,10 @@ use fs_api::{Errno, PAGE_BYTES};
 use iozone::{Benchmark, BenchmarkError};
 use mount::{BlockDeviceChoice, Machine, Mounted, SharedMount, run_watched};
 use nand::Chip;
-use script::{Command, ControlLine, Runner, Step};
+use script::{
+    Command, ControlLine, Event, Failed, Observer, Place, RunError, Runner, Script, ScriptError,
+    Step,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 use vfs::Vfs;
@@ -190,28 +193,76 @@ fn runner_of(machine: &Machine, vfs: &Rc<Vfs<SharedMount>>) -> Runner<SharedMoun
         .with_epoch_nanoseconds(started_ns.rem_euclid(SECOND_NS) as u32)
 }
 
-/// Carries the script out; with `is_again` what an earlier pass has made is not made again.
+/// Carries the script out; with `is_again` what an earlier pass has made is not made again. Its process ends with
+/// it: what it has open is closed.
 pub(super) async fn play(
     machine: &Machine,
-    script: &[Command],
+    script: &Script,
     vfs: &Rc<Vfs<SharedMount>>,
     is_again: bool,
 ) -> Result<(), Stop> {
     let runner = runner_of(machine, vfs);
-    for command in script {
-        match &command.step {
-            Step::Control(ControlLine::DropCaches) => vfs.drop_caches().await?,
-            // Phases and logs belong to the harness and mean nothing here.
-            Step::Control(_) => {}
-            step => match runner.step(step).await {
-                Ok(_) => {}
-                Err(error) if is_again && error.error == Errno::Eexist => {}
-                Err(error) if error.error == Errno::Enospc => return Err(Stop::Full),
-                Err(error) => return Err(Stop::Failed(format!("line {}: {error}", command.line))),
+    let mut walk = script.walk();
+    loop {
+        let wrong = |error: ScriptError| Stop::Failed(error.to_string());
+        let Some(event) = walk.next(runner.clock_ns()).map_err(wrong)? else { break };
+        match event {
+            Event::Wait(until_ns) => runner.wait_until(until_ns).await,
+            Event::Processes(_, walks) => {
+                let ends = Rc::new(ProcessEnds { is_again, stop: RefCell::default() });
+                runner.run_processes(walks, ends.clone()).await;
+                ends.stop.take().map_or(Ok(()), Err)?;
+            }
+            Event::Command(command) => match &command.step {
+                Step::Control(ControlLine::DropCaches) => vfs.drop_caches().await?,
+                // Phases and logs belong to the harness and mean nothing here.
+                Step::Control(_) => {}
+                _ => {
+                    let end = runner.carry_out(&command).await;
+                    stop_of(&command.place, end, is_again).map_or(Ok(()), Err)?;
+                }
             },
         }
     }
-    Ok(())
+    runner.close_all().await.map_err(|error| Stop::Failed(error.to_string()))
+}
+
+/// Why the end of a call ends the work; none if it does not.
+fn stop_of(place: &Place, end: Result<Option<RunError>, Failed>, is_again: bool) -> Option<Stop> {
+    match end {
+        Ok(_) => None,
+        Err(Failed::Call(error)) if is_again && error.error == Errno::Eexist => None,
+        Err(Failed::Call(error)) if error.error == Errno::Enospc => Some(Stop::Full),
+        Err(error) => Some(Stop::Failed(format!("line {place}: {error}"))),
+    }
+}
+
+/// What becomes of the calls of processes that run side by side.
+struct ProcessEnds {
+    is_again: bool,
+    /// The first call that ended the work.
+    stop: RefCell<Option<Stop>>,
+}
+
+impl Observer for ProcessEnds {
+    fn begins(&self, _command: &Command) -> bool {
+        self.stop.borrow().is_none()
+    }
+
+    fn ends(
+        &self,
+        _process: u32,
+        place: &Place,
+        _start_ns: u64,
+        end: Result<Option<RunError>, Failed>,
+    ) -> bool {
+        let stop = stop_of(place, end, self.is_again);
+        let goes_on = stop.is_none();
+        if let Some(stop) = stop {
+            self.stop.borrow_mut().get_or_insert(stop);
+        }
+        goes_on
+    }
 }
 
 #[cfg(test)]

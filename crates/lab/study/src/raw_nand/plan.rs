@@ -17,8 +17,7 @@ use crate::workload::contract::{
 };
 use file_workload::FileSet;
 use iozone::Options;
-use script::Command;
-use std::sync::Arc;
+use script::Script;
 
 /// The axis whose values are names of `[limits.NAME]`.
 const LIMITS_AXIS: &str = "limits";
@@ -221,8 +220,8 @@ fn work_of(
     study: &Study,
     values: &Combination<'_>,
     test: &Test,
-) -> Result<(Option<Options>, Arc<[Command]>), StudyError> {
-    let nothing = || Arc::from([]);
+) -> Result<(Option<Options>, Script), StudyError> {
+    let nothing = Script::default;
     let (options, script) = (&study.workload.options, &study.workload.script);
     match (test.needs, options, script) {
         (Needs::Nothing, ..) => Ok((None, nothing())),
@@ -233,9 +232,7 @@ fn work_of(
             }
             Ok((Some(options), nothing()))
         }
-        (Needs::OptionsOrScript, None, Some(file)) => {
-            Ok((None, script_of(&study.file_of(file))?.into()))
-        }
+        (Needs::OptionsOrScript, None, Some(file)) => Ok((None, script_of(&study.file_of(file))?)),
         (Needs::Options, ..) => {
             let name = test.name;
             wrong("workload", format!("test `{name}` needs `options`, the command line of IOzone"))

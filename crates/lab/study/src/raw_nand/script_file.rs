@@ -1,7 +1,7 @@
 //! The script of system calls that a workload names.
 
 use crate::StudyError;
-use script::{Command, ControlLine, DataKind, Step, parse};
+use script::{ControlLine, DataKind, Script, Step, parse};
 use std::path::Path;
 
 /// Reads a script that a test carries out on a mount of its own.
@@ -9,19 +9,21 @@ use std::path::Path;
 /// # Errors
 /// File, line and reason: what is no line of the language, lines that mount or touch the chip, and seeds
 /// that give no random numbers.
-pub(super) fn script_of(path: &Path) -> Result<Vec<Command>, StudyError> {
+pub(super) fn script_of(path: &Path) -> Result<Script, StudyError> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|reason| StudyError::File { path: shown.clone(), reason })?;
     let wrong = |reason: String| StudyError::Study { place: shown.clone(), reason };
-    let commands = parse(&text).map_err(|error| wrong(error.to_string()))?;
-    if commands.is_empty() {
+    let script = parse(&text).map_err(|error| wrong(error.to_string()))?;
+    if script.is_empty() {
         return Err(wrong("the script is empty: docs/scripts.md describes the language".into()));
     }
-    let complaint = |command: &Command| Some((command.line, complaint(&command.step)?));
-    match commands.iter().find_map(complaint) {
-        Some((line, reason)) => Err(wrong(format!("line {line}: {reason}"))),
-        None => Ok(commands),
+    // The first values of variables are looked at: numbers only grow from them.
+    let found =
+        script.samples().find_map(|command| Some((command.place, complaint(&command.step)?)));
+    match found {
+        Some((place, reason)) => Err(wrong(format!("line {place}: {reason}"))),
+        None => Ok(script),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
-    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, SpaceUse, Time,
+    FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, RenameFlags, SpaceUse, Time,
 };
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -108,6 +108,42 @@ impl FileSystem for Probe {
     ) -> Result<(), Errno> {
         self.note("rename", (caller, from, to));
         self.inner.rename(caller, from, to).await
+    }
+
+    fn rename_flags(&self) -> RenameFlags {
+        self.note("rename_flags", ());
+        RenameFlags { has_call: true, exchanges: true, has_whiteout: false }
+    }
+
+    async fn exchange(
+        &self,
+        caller: &Caller,
+        one: (InodeNumber, &[u8]),
+        other: (InodeNumber, &[u8]),
+    ) -> Result<(), Errno> {
+        self.note("exchange", (caller, one, other));
+        self.inner.exchange(caller, one, other).await
+    }
+
+    async fn rename_with_whiteout(
+        &self,
+        caller: &Caller,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+    ) -> Result<InodeNumber, Errno> {
+        self.note("rename_with_whiteout", (caller, from, to));
+        self.inner.rename_with_whiteout(caller, from, to).await
+    }
+
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        inode: InodeNumber,
+        part: Range<u64>,
+        keeps_size: bool,
+    ) -> Result<(), Errno> {
+        self.note("allocate", (caller, inode, &part, keeps_size));
+        self.inner.allocate(caller, inode, part, keeps_size).await
     }
 
     async fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, Errno> {
@@ -406,6 +442,11 @@ pub(crate) async fn exercise<F: FileSystem + ?Sized>(file_system: &F) -> Vec<Str
     told(&file_system.attributes(file).await);
     told(&file_system.link(&CALLER, file, root, b"g").await);
     told(&file_system.rename(&CALLER, (root, b"g"), (root, b"h")).await);
+    told(&file_system.rename_flags());
+    told(&file_system.exchange(&CALLER, (root, b"h"), (root, b"l")).await);
+    told(&file_system.exchange(&CALLER, (root, b"h"), (root, b"l")).await);
+    told(&file_system.rename_with_whiteout(&CALLER, (root, b"l"), (root, b"m")).await);
+    told(&file_system.allocate(&CALLER, file, 3..9000, false).await);
     told(&file_system.read_directory(root).await);
     told(&file_system.set_extended_attribute(&CALLER, file, b"user.a", Some(b"1")).await);
     told(&file_system.list_attributes(file).await);

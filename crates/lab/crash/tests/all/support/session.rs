@@ -233,7 +233,8 @@ impl Session {
     }
 
     async fn line(&self, line: &str) -> Result<(), String> {
-        let command = parse(line).map_err(|error| error.to_string())?.remove(0);
+        let command =
+            parse(line).map_err(|error| error.to_string())?.commands().next().ok_or("no line")?;
         let path = match &command.step {
             Step::Put { path, .. }
             | Step::Append { path, .. }

@@ -1,0 +1,1 @@
+autocmd BufRead,BufNewFile *.ops setfiletype nandlab-ops
