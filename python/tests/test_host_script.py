@@ -40,6 +40,8 @@ class Program:
     """Calls that scripts do not have."""
     calls: tuple[str, ...] = ()
     """Calls that must be among those that were compared."""
+    failures: int | None = None
+    """Calls below the root that fail; None where versions of the program differ."""
 
 
 def shell(text: str) -> tuple[str, ...]:
@@ -120,12 +122,14 @@ PROGRAMS = {
         ("sqlite3",),
         ("sqlite3", "base.db", f"pragma journal_mode = delete; {SQL}"),
         calls=("open", "write", "fdatasync", "unlink", "close"),
+        failures=1,
     ),
     "sqlite, write-ahead log": Program(
         ("sqlite3",),
         ("sqlite3", "base.db", f"pragma journal_mode = wal; {SQL}"),
         frozenset(["mmap"]),
         calls=("write", "read", "fdatasync", "ftruncate"),
+        failures=1,
     ),
     "git commit": Program(("git",), shell(COMMIT), calls=("link", "rename", "mkdir")),
     "vim": Program(("vim",), shell(EDITOR), calls=("rename", "unlink", "fsync")),
@@ -264,6 +268,12 @@ def test_a_script_makes_the_calls_of_its_program(
     # The script of the second log is that of the first.
     again = nandlab.strace_import(log, root=kept)
     assert _lines(again.script) == _lines(found.script)
+    # Calls that failed fail alike, and joined lines run, too: one that does not would end the run.
+    monkeypatch.setenv(GUEST_PROGRAM_VARIABLE, str(guest))
+    failing = nandlab.strace_import(text, root=root, failed="fails").script
+    assert failing.count("\nfails ") == program.failures or program.failures is None
+    for other in (failing, nandlab.strace_import(text, root=root, join=True).script):
+        assert nandlab.script(other, place="host", no_sleep=True).failures == ()
 
 
 WRITES = "open f0 a rw,creat,dsync 600\nwrite f0 9 x 1\npwrite f0 20 5 x 2\nfsync f0\nclose f0\n"

@@ -207,6 +207,7 @@ FAILED = (
     "fsync(3</r/a>) = -1 EIO (Input/output error)",
     'rename("none", "b") = -1 ENOENT (No such file or directory)',
     'link("none", "b") = -1 ENOENT (No such file or directory)',
+    'symlink("x", "none/l") = -1 ENOENT (No such file or directory)',
 )
 
 
@@ -223,6 +224,7 @@ def test_calls_that_failed_fail_in_the_script_if_that_is_asked_for() -> None:
         "fails EIO fsync f0",
         "fails ENOENT rename none b",
         "fails ENOENT link none b",
+        "fails ENOENT symlink x none/l",
     ]
     assert each_of(*FAILED, failed="try")[:3] == [
         *("try open t1 none r", "try open t2 lock rw,creat,excl 600", "try mkdir d 755"),
@@ -232,7 +234,7 @@ def test_calls_that_failed_fail_in_the_script_if_that_is_asked_for() -> None:
 
 @pytest.mark.usefixtures("engine_is_built")
 def test_failures_of_the_log_are_those_of_the_simulation() -> None:
-    calls = (*FAILED[:4], *FAILED[-2:])
+    calls = (*FAILED[:4], *FAILED[-3:])
     found = nandlab.strace_import(log_of(*calls), root="/r", failed="fails")
     assert "put lock 644 0 " in found.script
     assert not nandlab.script(found.script, fs="ubifs").failures

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from nandlab.syscall_logs import descriptor_calls, name_calls
-from nandlab.syscall_logs.arguments import number
+from nandlab.syscall_logs.arguments import number, string
 from nandlab.syscall_logs.state import Given, State
 
 _ERRORS = """
@@ -76,6 +76,13 @@ def _linked(state: State, given: Given) -> Words | None:
     return ("link", old, new) if old and new else None
 
 
+def _linked_symbolically(state: State, given: Given) -> Words | None:
+    is_at = given.call.name == "symlinkat"
+    path = state.path(given, 1 if is_at else None, 2 if is_at else 1, follows=False)
+    target = state.target(string(given.arguments[0])[0], given.process.place.root)
+    return ("symlink", target, path) if path else None
+
+
 def _wrote(state: State, given: Given) -> Words | None:
     opened = state.opened(given, 0)
     handle = None if opened is None else state.handle(given, opened)
@@ -95,6 +102,7 @@ def _synced(state: State, given: Given) -> Words | None:
 
 _MAKERS: dict[Callable[[State, Given], Words | None], str] = {
     _linked: "link linkat",
+    _linked_symbolically: "symlink symlinkat",
     _made: "mkdir mkdirat",
     _opened: "open openat openat2 creat",
     _renamed: "rename renameat renameat2",
