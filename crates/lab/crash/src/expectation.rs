@@ -139,14 +139,12 @@ impl Expectation {
     ///
     /// # Errors
     /// How the expectation is broken.
-    pub fn judge(&self, cut: u64, found: Option<&Tree>) -> Result<(), Broken> {
+    pub fn judge(&self, cut: u64, found: Option<&Tree>) -> Result<(), Box<Broken>> {
         debug_assert!(self.is_in_force(cut), "cut {cut} comes before the line");
         let counting = self.counting(cut);
-        let broken = |symptom, path: &[u8], found: String| Broken {
-            symptom,
-            path: path.to_vec(),
-            found,
-            acknowledged: counting.acknowledged.cloned(),
+        let broken = |symptom, path: &[u8], found: String| {
+            let acknowledged = counting.acknowledged.cloned();
+            Box::new(Broken { symptom, path: path.to_vec(), found, acknowledged })
         };
         let Some(found) = found else {
             let path = self.paths().first().copied().unwrap_or_default();

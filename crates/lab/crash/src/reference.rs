@@ -278,9 +278,8 @@ pub(crate) fn failure_of(
     end: &Result<Option<RunError>, Failed>,
 ) -> Option<Errno> {
     match (end, command.expectation) {
-        (Ok(Some(error)), _) => Some(error.error),
+        (Ok(Some(error)) | Err(Failed::Call(error)), _) => Some(error.error),
         (Ok(None), Expectation::Failure(expected)) => Some(expected),
-        (Err(Failed::Call(error)), _) => Some(error.error),
         _ => None,
     }
 }
