@@ -213,8 +213,10 @@ impl Session {
         };
         match &mut spoiled.step {
             Step::Fsync { target, .. } => {
+                // The name of an open file goes before a path: none of the scripts with a sabotage has one.
                 let found = vfs.stat(target).await;
                 if found.is_ok_and(|attributes| whose.has(attributes.kind)) {
+                    // A step that succeeds, and of which the file system learns nothing.
                     spoiled.step = Step::Sleep { milliseconds: 0 };
                 }
             }
