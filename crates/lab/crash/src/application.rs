@@ -53,6 +53,7 @@ pub(crate) fn expectations(
     let is_expectation = |done: &&Done| {
         matches!(done.command.step, Step::Control(ControlLine::AtRest(RestLine::Expect(_))))
     };
+    // Most scripts have none: for them nothing is carried out twice.
     if calls.iter().find(is_expectation).is_none() {
         return Ok(Vec::new());
     }
@@ -154,11 +155,13 @@ impl Application {
             }
             return Ok(());
         }
+        // Names of open files are those of a process, and two processes may use the same one.
         let runner = self
             .runners
             .entry(done.process)
             .or_insert_with(|| Runner::new(&self.sim, self.vfs.clone(), 0));
         match runner.step(step).await {
+            // The file system may refuse what memory allows, but what it allowed must be possible here.
             Ok(_) => Ok(()),
             Err(error) => {
                 let reason = format!("files in memory answer this call otherwise ({error})");
@@ -177,6 +180,7 @@ impl Application {
     }
 
     async fn expect(&mut self, expect: &Expect, place: &Place, at: u64) -> Result<(), CrashError> {
+        // The same expectation in a later line, or in the next pass of a block, is a rest point of the first.
         let known = self.expectations.iter().position(|known| known.expect == *expect);
         if let Some(known) = known {
             return self.rest(known, place, at).await;
@@ -217,6 +221,7 @@ impl Application {
         for expectation in 0..self.expectations.len() {
             self.rest(expectation, place, at).await?;
         }
+        // After the rest points were added: of files that is the one of this line, of trees the last that was kept.
         for Expectation { rests, acknowledged, .. } in &mut self.expectations {
             let (place, rest) = (place.clone(), rests.len() - 1);
             acknowledged.push(Acknowledged { at, number, place, rest });

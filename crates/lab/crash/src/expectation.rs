@@ -135,18 +135,18 @@ impl Expectation {
     }
 
     /// Judges what a cut of this operation left, `found` by the first mount after it; none if nothing could be
-    /// mounted or read.
+    /// mounted or read. Nothing is wrong before the line of the expectation.
     ///
     /// # Errors
     /// How the expectation is broken.
-    pub fn judge(&self, cut: u64, found: Option<&Tree>) -> Result<(), Broken> {
-        debug_assert!(self.is_in_force(cut), "cut {cut} comes before the line");
+    pub fn judge(&self, cut: u64, found: Option<&Tree>) -> Result<(), Box<Broken>> {
+        if !self.is_in_force(cut) {
+            return Ok(());
+        }
         let counting = self.counting(cut);
-        let broken = |symptom, path: &[u8], found: String| Broken {
-            symptom,
-            path: path.to_vec(),
-            found,
-            acknowledged: counting.acknowledged.cloned(),
+        let broken = |symptom, path: &[u8], found: String| {
+            let acknowledged = counting.acknowledged.cloned();
+            Box::new(Broken { symptom, path: path.to_vec(), found, acknowledged })
         };
         let Some(found) = found else {
             let path = self.paths().first().copied().unwrap_or_default();
@@ -499,6 +499,8 @@ mod tests {
         let held: [&[Option<&str>]; 1] = [&[None]];
         let expectation = expectation(file(FileForm::AbsentOrWhole), &held, &[]);
         assert!(!expectation.is_in_force(9) && expectation.is_in_force(10));
+        assert_eq!(judged(&expectation, 9, Some("")), None, "before the line");
+        assert_eq!(judged(&expectation, 10, Some("")), Some(Symptom::Empty));
         assert_eq!(judged(&expectation, 10, None), None);
         let broken = expectation.judge(10, None).expect_err("nothing was mounted");
         assert_eq!(broken.symptom, Symptom::Unreadable);

@@ -104,6 +104,7 @@ impl<'a> Tally<'a> {
     pub(crate) fn new(expectations: &'a [Expectation], history: &'a History) -> Self {
         let (mut outcomes, mut outcome_of) = (Vec::<ExpectationOutcome>::new(), Vec::new());
         for Expectation { expect, place, .. } in expectations {
+            // Passes of a block make expectations of their own, and a reader looks for the line.
             let known = outcomes.iter().position(|known| {
                 (known.line.line, known.line.column) == (place.line, place.column)
             });
@@ -143,6 +144,7 @@ impl<'a> Tally<'a> {
             let is_meant = |(number, _): &&BrokenBy| self.outcome_of[*number] == at;
             outcome.failed += u64::from(broken.iter().any(|one| is_meant(&one)));
         }
+        // Looked up once: a cut may break many expectations, and stands between the same lines for all.
         let around = self.history.calls_around(cut_point);
         for (number, Broken { symptom, path, found, acknowledged }) in broken {
             let of = self.outcome_of[number];
@@ -164,6 +166,7 @@ impl<'a> Tally<'a> {
     fn group(&mut self, of: usize, failure: BrokenAt) {
         let line = |line: &Option<LineOfScript>| line.as_ref().map(|one| (one.line, one.column));
         let is_acknowledged = failure.acknowledged.is_some();
+        // Without the passes: the same fault in each pass of a block is one for its reader.
         let key = (failure.symptom, is_acknowledged, line(&failure.after), line(&failure.within));
         let outcome = &mut self.outcomes[of];
         let (at, last) = self.groups[of].entry(key).or_insert((outcome.groups.len(), None));
@@ -217,6 +220,7 @@ fn sentence(group: &FailureGroup, cuts: u64, source: &str) -> String {
         2 => " and 1 more file".into(),
         count => format!(" and {} more files", count - 1),
     };
+    // What was found of one file is not what was found of the others, so of several only the symptom is told.
     let is = if more.is_empty() { state(first) } else { format!("({})", first.symptom.name()) };
     let mut text = format!("at {failed} of {cuts} {noun} `{}`{more} {is}", first.path);
     if let Some((number, line)) = &first.acknowledged {

@@ -213,8 +213,10 @@ impl Session {
         };
         match &mut spoiled.step {
             Step::Fsync { target, .. } => {
+                // The name of an open file goes before a path: none of the scripts with a sabotage has one.
                 let found = vfs.stat(target).await;
                 if found.is_ok_and(|attributes| whose.has(attributes.kind)) {
+                    // A step that succeeds, and of which the file system learns nothing.
                     spoiled.step = Step::Sleep { milliseconds: 0 };
                 }
             }
@@ -278,9 +280,8 @@ pub(crate) fn failure_of(
     end: &Result<Option<RunError>, Failed>,
 ) -> Option<Errno> {
     match (end, command.expectation) {
-        (Ok(Some(error)), _) => Some(error.error),
+        (Ok(Some(error)) | Err(Failed::Call(error)), _) => Some(error.error),
         (Ok(None), Expectation::Failure(expected)) => Some(expected),
-        (Err(Failed::Call(error)), _) => Some(error.error),
         _ => None,
     }
 }

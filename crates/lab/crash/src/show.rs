@@ -79,10 +79,12 @@ impl Crash {
         let window = history.window(cut);
         let trial = Trial { history: history.clone(), window, torn: model.torn };
         let (recovered, _, found) = recover(chip, self.setup(), &trial);
+        // Another violation says nothing here: it is told of the cut itself, beside the tree that was found.
         let failure = match (&found, recovered) {
             (None, Err(fault)) => Some(format!("{}: {}", fault.path, fault.found)),
             _ => None,
         };
+        // Calls end in their order, and a call that changed nothing ends where the medium stands then.
         let returned = self.calls.partition_point(|call| call.returned_at <= cut);
         let ended = &self.calls[..returned];
         let rest = ended.iter().rposition(is_rest).map_or(returned, |at| at + 1);
@@ -112,6 +114,7 @@ fn is_rest(call: &Done) -> bool {
 fn rows(before: &Tree, found: &Tree, after: &Tree) -> Vec<ShownRow> {
     let trees = [before, found, after];
     let paths: BTreeSet<&Vec<u8>> = trees.iter().flat_map(|tree| tree.rows.keys()).collect();
+    // The root is in every tree and tells nothing.
     let paths = paths.into_iter().filter(|path| !path.is_empty());
     paths.map(|path| row(path, trees.map(|tree| tree.rows.get(path)))).collect()
 }

@@ -111,6 +111,7 @@ pub(crate) fn file_expectation(words: &[(&str, Vec<u8>)]) -> Result<Expect, (usi
 fn plain(path: &[u8]) -> Result<Vec<u8>, String> {
     let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
     let names: Vec<&[u8]> = names.collect();
+    // What `..` leads to depends on links, and no tree has a name with it.
     if names.contains(&b"..".as_slice()) {
         return Err(format!("`{}` leads upwards: write the path from the root", escape_path(path)));
     }

@@ -226,6 +226,7 @@ impl<'a> Words<'a> {
     }
 
     fn expectation(&mut self) -> Result<Expect, String> {
+        // All words at once: their number tells what the first of them means.
         let (mut words, mut columns) = (Vec::new(), Vec::new());
         while let Some(word) = self.rest.as_slice().first() {
             words.push((word.text.as_str(), self.path()?));
