@@ -111,7 +111,13 @@ impl Maker {
     /// Whether a directory of this machine has what a step asks for.
     fn check(self, step: &Step) -> Result<(), String> {
         match step {
-            Step::Control(ControlLine::Phase(_) | ControlLine::End | ControlLine::Workload(_)) => {}
+            // What an application expects is asked after a power cut, and none comes here.
+            Step::Control(
+                ControlLine::Phase(_)
+                | ControlLine::End
+                | ControlLine::Workload(_)
+                | ControlLine::AtRest(_),
+            ) => {}
             Step::Control(_) => {
                 return Err(
                     "a directory of this machine has no chip and no mount: leave the line out, \
