@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def run_script(script: str, file_system: str, image: Path) -> Entries:
     return of_image(image)
 
 
-def imported(log: str, root: Path, **options: str) -> StraceImport:
+def imported(log: str, root: Path, **options: object) -> StraceImport:
     """The script of a log."""
     return nandlab.strace_import(log, root=root, **options)  # type: ignore[arg-type]
 
@@ -151,6 +152,8 @@ def test_a_program_that_appends_replaces_and_moves(
     assert expected[b"to state"].content == str(root / "state")
     expected[b"to state"] = Entry("link", 0o777, len("/state"), "/state")
     assert run_script(found.script, file_system, tmp_path / "image") == expected
+    found = imported(log, root, join=True)
+    assert run_script(found.script, file_system, tmp_path / "joined") == expected
     # Where the host was slow the calls stand on several lines, with a wait between them.
     lines = [line for line in found.script.splitlines() if not line.startswith("sleep")]
     syncs = [line for line in lines if re.search(r"logs/app%20log.txt.* fsync$|^fsync logs", line)]
@@ -200,7 +203,8 @@ base.close()
 @pytest.mark.parametrize("mode", ["delete", "truncate", "persist", "wal"])
 def test_sqlite_in_each_journal_mode(mode: str, end: str, root: Path, tmp_path: Path) -> None:
     program = (*python(DATABASE), mode, end)
-    found = imported(record(tmp_path / "log", program, root, *WHOLE), root)
+    log = record(tmp_path / "log", program, root, *WHOLE)
+    found = imported(log, root)
     expected = of_host(root)
     names = {b"base.db"}
     if mode in ("persist", "truncate"):
@@ -210,9 +214,12 @@ def test_sqlite_in_each_journal_mode(mode: str, end: str, root: Path, tmp_path: 
     assert names <= set(expected)
     mapped = ["base.db-shm"] if mode == "wal" else []
     assert found.answer["mapped"] == mapped
-    assert ("fdatasync base.db\n" in found.script) or (" fsync\n" in found.script)
-    for file_system in FILE_SYSTEMS:
-        tree = run_script(found.script, file_system, tmp_path / file_system)
+    assert "fdatasync f0\n" in found.script
+    joined = imported(log, root, join=True)
+    assert ("fdatasync base.db\n" in joined.script) or (" fsync\n" in joined.script)
+    scripts = (found.script, joined.script)
+    for number, (file_system, script) in enumerate(product(FILE_SYSTEMS, scripts)):
+        tree = run_script(script, file_system, tmp_path / str(number))
         for name in map(str.encode, mapped):
             # What SQLite stores into the mapped index is in no log.
             assert without_bytes(tree).get(name) == without_bytes(expected).get(name)
@@ -240,6 +247,8 @@ def test_a_commit_of_git(
     assert found.answer["processes"] > 3
     assert "processes and threads made the calls" in found.script
     assert run_script(found.script, file_system, tmp_path / "image") == of_host(root)
+    joined = imported(log, root, join=True)
+    assert run_script(joined.script, file_system, tmp_path / "joined") == of_host(root)
 
 
 CHANGER = """
@@ -272,8 +281,11 @@ def test_files_that_were_there_have_the_sizes_that_the_log_shows(
         assert without_bytes(tree) == without_bytes(expected)
     assert "put old 644 9000 " in found.script
     assert "put grown 644 700 " in found.script
-    assert "write old 5000 7 7 h 6368616e676564\n" in found.script
-    assert "read old 100 2000 100\n" in found.script
+    assert "pwrite f0 5000 7 h 6368616e676564\n" in found.script
+    assert "pread f0 2000 100\n" in found.script
+    joined = imported(log, root, join=True)
+    assert "write old 5000 7 7 h 6368616e676564\n" in joined.script
+    assert "read old 100 2000 100\n" in joined.script
 
 
 def test_a_log_on_standard_error(root: Path, tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ syntax match nandlabEscape /%\x\x/
 syntax match nandlabNumber /\<\d\+\(k\|m\|ms\|s\|h\|d\)\?\>/
 syntax match nandlabBrace /\(^\|\s\)\zs[{}]\ze\(\s\|$\)/
 syntax match nandlabErrno /\<E[A-Z0-9]\+\>/
-syntax keyword nandlabInner fsync fsynceach noreplace exchange whiteout keep-size punch-hole in
+syntax keyword nandlabInner fsync fsynceach noreplace exchange whiteout keep-size punch-hole in old-or-new prefix whole absent-or-whole one-of
 syntax match nandlabStatement /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(concurrent\|every\|for\|repeat\|fails\|try\)\ze\(\s\|$\)/
 syntax match nandlabFunction /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(append\|chmod\|chown\|fallocate\|fdatasync\|fsync\|link\|mkdir\|mknod\|put\|putn\|read\|rename\|rmdir\|rwrite\|setxattr\|sleep\|symlink\|sync\|truncate\|unlink\|unlinkn\|utime\|write\)\ze\(\s\|$\)/
 syntax match nandlabIdentifier /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(close\|ftruncate\|open\|pread\|pwrite\)\ze\(\s\|$\)/
-syntax match nandlabPreProc /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(cmd\|drop\|end\|load\|log\|mount\|phase\|powercut\|save\|settle\|snap\|umount\|workload\)\ze\(\s\|$\)/
+syntax match nandlabPreProc /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(ack\|cmd\|drop\|end\|expect\|expect-tree\|load\|log\|mount\|phase\|powercut\|save\|settle\|snap\|tree\|umount\|workload\)\ze\(\s\|$\)/
 
 highlight default link nandlabComment Comment
 highlight default link nandlabVariable Special

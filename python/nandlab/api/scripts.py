@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nandlab.api.answer import Answer, csv_text
+from nandlab.api.answer import Answer, csv_text, frame_of
 from nandlab.api.given import checked, text_of
 from nandlab.api.interrupted import Interrupted
 from nandlab.errors import NandlabError
@@ -23,7 +23,10 @@ VIOLATION = (
     "expected",
     "found",
 )
-"""Columns of a violation."""
+"""Columns of a violation, and of a broken expectation."""
+
+EXPECTATION = "expectation-"
+"""What the kind of a broken expectation begins with; its symptom follows."""
 
 
 class Script(Answer):
@@ -65,8 +68,10 @@ def script(
     workload: str | None = None,
     seq: Path | str | None = None,
     timeline: Path | str | None = None,
-    place: Literal["simulation", "kernel"] = "simulation",
+    place: Literal["simulation", "kernel", "host"] = "simulation",
     manifest: Path | str | None = None,
+    keep: bool = False,
+    no_sleep: bool = False,
 ) -> Script:
     """Run a script of system calls on a simulated file system, and count what the chip did.
 
@@ -100,8 +105,11 @@ def script(
         seq: Write every chip operation to this file, in order.
         timeline: Write when each line ran, and what chip, requests and dies did, into this file,
             which Perfetto opens.
-        place: Run the script in the simulation, or in a real Linux kernel in an emulated machine.
-        manifest: Write the final tree to this file; needs --in kernel.
+        place: Run the script in the simulation, in a real Linux kernel in an emulated machine, or
+            in a new temporary directory of this machine.
+        manifest: Write the final tree to this file; needs --in kernel or --in host.
+        keep: Keep the directory of --in host, and name it.
+        no_sleep: Skip the waits of sleep and every; needs --in host.
 
     """
     from nandlab import engine
@@ -109,6 +117,15 @@ def script(
     from nandlab.terminal.progress import progress_bar
     from nandlab.whole_files import keep_text, whole_files
 
+    if place == "host":
+        chip = {"fs": fs, "part": part, "blocks": blocks, "profile": profile, "board": board}
+        chip |= {"block-device": block_device, "image": image, "dump": dump, "dump-dir": dump_dir}
+        chip |= {"vid-hdr-offset": vid_hdr_offset, "seq": seq, "timeline": timeline}
+        chip |= {"workload": workload}
+        choices = {"keep": keep, "waits": not no_sleep, "keep_going": keep_going}
+        return _on_host(file, chip, choices, _path(manifest), _path(counts))
+    if keep or no_sleep:
+        raise NandlabError(f"--{'keep' if keep else 'no-sleep'}: needs --in host")
     if place == "kernel":
         _refuse_in_kernel(part, board, block_device, seq, timeline)
     elif manifest is not None:
@@ -152,6 +169,35 @@ def script(
                 raise Interrupted(told, found)
     except NandlabError as error:
         # What was counted is shown, even if a file is lost.
+        error.result = found
+        raise
+    return found
+
+
+def _on_host(
+    file: str | Path,
+    chip: dict[str, Any],
+    choices: dict[str, bool],
+    manifest: Path | None,
+    counts: Path | None,
+) -> Script:
+    """Carries a script out in a directory of this machine; `chip` must ask for nothing."""
+    from nandlab.host_script import HostScript, run_host_script
+    from nandlab.outputs import check_file
+    from nandlab.whole_files import keep_text, whole_files
+
+    for name, value in chip.items():
+        if value is not None:
+            raise NandlabError(f"--{name}: a directory of this machine has no chip; omit --{name}")
+    shown, text = text_of(file, "script", "script")
+    if counts is not None:
+        check_file(counts)
+    with whole_files() as files:
+        answer = run_host_script(HostScript(shown, text, **choices, manifest=files.file(manifest)))
+    found = _answer(answer)
+    try:
+        keep_text(counts, found.text)
+    except NandlabError as error:
         error.result = found
         raise
     return found
@@ -201,7 +247,23 @@ class Crash(Answer):
     @property
     def violations(self) -> "polars.DataFrame":
         """Every broken guarantee: cut point, kind, path, what was expected and what was found."""
-        return self.frame
+        return frame_of([row for row in self.rows if not row["kind"].startswith(EXPECTATION)])
+
+    @property
+    def broken_expectations(self) -> "polars.DataFrame":
+        """Every cut that broke what an `expect` line says, in the columns of a violation."""
+        return frame_of([row for row in self.rows if row["kind"].startswith(EXPECTATION)])
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Broken expectations in words: equal ones between the same lines are one sentence."""
+        lines = self.answer["expectations"]
+        return tuple(group["sentence"] for line in lines for group in line["groups"])
+
+    @property
+    def has_expectations(self) -> bool:
+        """False if the script has no `expect` line: then only the file system was tested."""
+        return bool(self.answer["expectations"])
 
     @property
     def cuts(self) -> int:
@@ -210,7 +272,8 @@ class Crash(Answer):
 
     def _repr_html_(self) -> str:
         if self.is_clean:
-            return f"<p><strong>{self.cuts:,} cuts, no violation</strong></p>"
+            kept = ", all expectations kept" if self.has_expectations else ""
+            return f"<p><strong>{self.cuts:,} cuts, no violation{kept}</strong></p>"
         return super()._repr_html_()
 
 
@@ -225,11 +288,16 @@ def crash(
     every: int = 1,
     only: int | None = None,
     torn: Sequence[str] = (),
+    show: int | None = None,
+    dump: tuple[int, Path] | None = None,
     seed: int = 1,
     jobs: int | None = None,
     out: Path | str | None = None,
 ) -> Crash:
     """Cut the power of a script at every operation of the chip, and judge what is left.
+
+    Lines `expect` of the script say what the application needs; they are judged beside the
+    guarantees of the file system.
 
     A `file` that holds a line break is the text of the script.
 
@@ -247,6 +315,10 @@ def crash(
         only: Cut only at this operation: the cut point of a violation.
         torn: Leave this of a torn operation: nothing, prefix or data-only. May be repeated. Without
             it: all three.
+        show: Cut only at this operation. Show the tree that is found beside those that the
+            application had before and would have had after the call.
+        dump: Cut only at this operation, and write the chip to this file before it is mounted, with
+            data and spare area of every page. Without --torn nothing of the operation is left.
         seed: Seed the values that a kernel takes from its clock.
         jobs: Check this many cuts at the same time. Without it: one for each processor.
         out: Write everything to this file: JSON, or the violations as CSV if the name ends in .csv.
@@ -257,9 +329,10 @@ def crash(
     from nandlab import engine
     from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
-    from nandlab.whole_files import keep_text
+    from nandlab.whole_files import keep_text, whole_files
 
     shown, text = text_of(file, "script", "script")
+    only, torn = _one_cut(only, show, dump, torn)
     options: dict[str, Any] = {
         "fs": fs,
         "part": part,
@@ -267,16 +340,23 @@ def crash(
         "pages_per_block": pages_per_block,
     }
     options |= {"profile": profile, "every": every, "only": only, "torn": list(torn)}
-    asked = checked({**options, "seed": seed, "jobs": jobs})
+    asked = checked({**options, "show": show, "seed": seed, "jobs": jobs})
     asked["workers"] = asked.pop("jobs")
     target = _path(out)
     if target is not None:
         check_file(target)
-    with progress_bar(shown) as progress:
+    with whole_files() as files, progress_bar(shown) as progress:
+        chip = files.file(None if dump is None else Path(dump[1]))
+        asked["dump"] = None if chip is None else str(chip)
         answer = engine.cut_script(shown, text, asked, progress)
-    violations = [violation for cut in answer["torn"] for violation in cut["violations"]]
-    table = csv_text(VIOLATION, violations)
-    found = Crash(answer, violations, table, is_clean=not violations)
+    rows = [violation for cut in answer["torn"] for violation in cut["violations"]]
+    rows += [
+        _broken_row(line, failure)
+        for line in answer["expectations"]
+        for failure in line["failures"]
+    ]
+    table = csv_text(VIOLATION, rows)
+    found = Crash(answer, rows, table, is_clean=not rows)
     is_table = target is not None and target.suffix == ".csv"
     try:
         keep_text(target, table if is_table else json.dumps(answer, indent=1) + "\n")
@@ -286,3 +366,35 @@ def crash(
     if answer["interrupted"]:
         raise Interrupted("Interrupted: some cuts were not made.", found)
     return found
+
+
+def _one_cut(
+    only: int | None, show: int | None, dump: tuple[int, Path] | None, torn: Sequence[str]
+) -> tuple[int | None, Sequence[str]]:
+    """The one cut that is asked for, if one is, and what is left of its operation."""
+    given = {"--only": only, "--show": show, "--dump": None if dump is None else dump[0]}
+    asked = {name: cut for name, cut in given.items() if cut is not None}
+    if len(set(asked.values())) > 1:
+        names = ", ".join(f"{name} {cut}" for name, cut in asked.items())
+        raise NandlabError(f"{names}: give the same cut point to all of them")
+    if dump is not None:
+        if len(torn) > 1:
+            raise NandlabError("--dump: a chip has one state; give --torn once")
+        torn = torn or ("nothing",)
+    return next(iter(asked.values()), None), torn
+
+
+def _broken_row(line: dict[str, Any], failure: dict[str, Any]) -> dict[str, Any]:
+    """A cut that broke an expectation, in the columns of a violation."""
+    place = failure["within"] or failure["after"] or {"line": 0, "passes": ""}
+    return {
+        "cut_point": failure["cut_point"],
+        "torn": failure["torn"],
+        "kind": f"{EXPECTATION}{failure['symptom']}",
+        "path": failure["path"],
+        "operation": failure["operation"],
+        "line": place["line"],
+        "passes": place["passes"],
+        "expected": f"expect {line['expectation']} (line {line['line']['line']})",
+        "found": failure["found"],
+    }

@@ -42,6 +42,8 @@ def strace_import(
     root: Path | str | None = None,
     out: Path | str | None = None,
     data: Literal["kept", "drawn"] = "kept",
+    join: bool = False,
+    failed: Literal["left-out", "try", "fails"] = "left-out",
     cwd: Path | str | None = None,
     umask: str = "022",
     skip_bad_lines: bool = False,
@@ -59,6 +61,9 @@ def strace_import(
             files.
         out: Write the script to this file. Without it: print it.
         data: Keep the bytes that the log holds whole, or have all drawn.
+        join: Write calls on one file that follow each other as one line, which opens the file by
+            its path and closes it.
+        failed: Leave out calls that failed, write them with try, or with fails and their errors.
         cwd: Set the folder that the log began in, if it does not tell.
         umask: Set the umask that the log began with, in octal.
         skip_bad_lines: Skip lines that cannot be read, and report how many.
@@ -66,7 +71,7 @@ def strace_import(
     """
     from nandlab.outputs import check_file
     from nandlab.syscall_logs.calls import carry_out
-    from nandlab.syscall_logs.state import State
+    from nandlab.syscall_logs.state import How, State
     from nandlab.syscall_logs.strace import read_log
     from nandlab.whole_files import keep_text
 
@@ -78,7 +83,8 @@ def strace_import(
     _refuse_other_traces(shown, text)
     found = read_log(shown, text, skip_bad_lines=skip_bad_lines)
     top = os.fsencode(os.path.abspath(root)) if root is not None else b"/"  # noqa: PTH100
-    state = State(found, top, _folder(text, cwd), mask)
+    how = How(joins=join, failed=failed)
+    state = State(found, top, _folder(text, cwd), mask, how)
     carry_out(shown, state, found)
     made = _made(shown, found, state, keeps_bytes=data == "kept")
     try:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from nandlab.api import scripts as api
 from nandlab.cli.action import Given, command
@@ -12,6 +13,8 @@ _WRITES = (Column("programs", "programs"), Column("erases", "erases"))
 _TIME = Column("simulated time", lambda row: row["duration_ns"] / 1e9, "{:,.3f} s")
 _PHASES = (_PHASE, Column("reads", "reads"), *_WRITES, _TIME)
 _PHASES_OF_KERNEL = (_PHASE, Column("log lines of reads", "log_reads"), *_WRITES)
+_TIME_OF_HOST = Column("time", lambda row: row["duration_ns"] / 1e9, "{:,.3f} s")
+_PHASES_OF_HOST = (_PHASE, Column("calls", "calls"), _TIME_OF_HOST)
 
 
 @command("script", api.script, separated="csv", names={"place": "--in"})
@@ -19,12 +22,18 @@ def script(found: api.Script, given: Given) -> None:
     """Run a script of system calls on a simulated file system.
 
     The answer holds the reads, programs and erases of the chip and the simulated time of each phase
-    of the script. docs/scripts.md describes the language.
+    of the script. With --in it runs in a kernel or on this machine. docs/scripts.md describes the
+    language.
     """
     answer, rows = found.answer, list(found.rows)
     title = f"{answer['file_system']}, {answer['profile']}" if answer["file_system"] else ""
     if (unfinished := answer.get("unfinished")) is not None:
         rows.append(unfinished | {"phase": f"{unfinished['phase']} (unfinished)"})
+    if "host" in answer:
+        print_rows(title, _PHASES_OF_HOST, rows)
+        if answer["directory"] is not None:
+            print(f"directory: {answer['directory']}")
+        return
     print_rows(title, _PHASES_OF_KERNEL if "kernel" in answer else _PHASES, rows)
 
 
@@ -40,6 +49,7 @@ _CUTS = (
     text_column("known hazards", lambda row: _counted(row["hazards"]) or "-"),
     text_column("violations", lambda row: _counted(_kinds(row)) or "none"),
 )
+_BROKEN = text_column("expectations", lambda row: _counted(row["broken_expectations"]) or "kept")
 
 
 def _kinds(torn: Mapping[str, list[Mapping[str, str]]]) -> Mapping[str, int]:
@@ -58,19 +68,71 @@ def crash(found: api.Crash, given: Given) -> None:
     way that tears it. After a cut the file system is mounted and compared with its guarantees. It
     is then written once and mounted again.
 
-    docs/power-cuts.md lists the guarantees and explains a violation. The exit status is 1 if there
-    is a violation.
+    Lines `expect` of the script say what the application needs after a cut.
+
+    docs/power-cuts.md lists the guarantees and explains a violation and a broken expectation. The
+    exit status is 1 if there is one.
     """
     answer = found.answer
     title = f"{answer['operations']:,} operations change the medium, {answer['erases']:,} erase"
-    print_rows(title, _CUTS, answer["torn"])
+    print_rows(title, (*_CUTS, _BROKEN) if found.has_expectations else _CUTS, answer["torn"])
     if answer["refused_lines"]:
         print(f"refused lines: {answer['refused_lines']} (no space, or no such call)")
-    for one in found.rows:
+    _print_expectations(found)
+    for shown in answer["shown"]:
+        _print_shown(shown)
+    violations = [row for row in found.rows if not row["kind"].startswith(api.EXPECTATION)]
+    for one in violations:
         print(
             f"cut point {one['cut_point']} ({one['operation']}, {one['torn']}), "
             f"line {one['line']}{_passes(one)}: {one['kind']}: {one['path']}: "
             f"expected {one['expected']}; found {one['found']}"
         )
-    for first in found.rows[:1]:
+    for first in violations[:1]:
         print(f"To repeat the first: --only {first['cut_point']} --torn {first['torn']}")
+
+
+def _print_expectations(found: api.Crash) -> None:
+    if not found.has_expectations:
+        print("No `expect` line: only the file system's contract was tested.")
+    for line in found.answer["expectations"]:
+        print(expectation_sentence(line))
+        for group in line["groups"]:
+            first = group["first"]
+            print(f"  {group['sentence']}")
+            print(f"    the first: --only {first['cut_point']} --torn {first['torn']}")
+
+
+def expectation_sentence(line: Mapping[str, Any]) -> str:
+    """Whether the expectation of a line was kept, and how often it was judged."""
+    cuts, failed = line["cuts"], line["failed"]
+    others = line["expectations"] - 1
+    more = f" and {others} more of its passes" if others else ""
+    said = f"expect {line['expectation']}{more} (line {line['line']['line']})"
+    if not cuts:
+        return f"{said}: no cut came behind it"
+    counted = f"{cuts:,} cut" if cuts == 1 else f"{cuts:,} cuts"
+    return f"{said}: broken at {failed:,} of {counted}" if failed else f"{said}: kept at {counted}"
+
+
+_TREES = (
+    text_column("path"),
+    text_column("before"),
+    text_column("found"),
+    text_column("after"),
+    text_column("is", lambda row: "" if row["is"] == "same" else row["is"]),
+)
+
+
+def _print_shown(shown: Mapping[str, Any]) -> None:
+    """The tree after a cut beside those before and after it."""
+    before, after = shown["before"], shown["after"]
+    begin = f"before: line {before['line']}{_passes(before)}" if before else "before: the begin"
+    end = f"after: the end of line {after['line']}{_passes(after)}" if after else "after: the end"
+    title = (
+        f"cut point {shown['cut_point']} ({shown['operation']}, {shown['torn']}); {begin}; {end}"
+    )
+    if shown["failure"]:
+        print(f"{title}: nothing can be read: {shown['failure']}")
+        return
+    print_rows(title, _TREES, shown["rows"])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nandlab.errors import NandlabError
-from nandlab.syscall_logs import data_calls, descriptor_calls, name_calls
+from nandlab.syscall_logs import data_calls, descriptor_calls, failed_calls, name_calls
 from nandlab.syscall_logs.state import NO_CHANGE, NO_WORD, Given, State, given_by
 from nandlab.syscall_logs.strace import HOW, Call, Log
 from nandlab.syscall_logs.tree import File
@@ -25,6 +25,7 @@ _HANDLERS: dict[Handler, str] = {
     data_calls.tells_status: "fstat fstat64 fstatat64 lstat lstat64 newfstatat stat stat64 statx",
     data_calls.writes: "pwrite64 pwritev pwritev2 write writev",
     descriptor_calls.changes_folder: "chdir",
+    descriptor_calls.changes_root: "chroot",
     descriptor_calls.changes_folder_to_descriptor: "fchdir",
     descriptor_calls.closes: "close",
     descriptor_calls.closes_range: "close_range",
@@ -112,7 +113,7 @@ def carry_out(shown: str, state: State, log: Log) -> None:
     """
     for _, _, call, process in _order(log):
         if call is None:
-            state.processes.ends(process)
+            state.closed(None, state.processes.ends(process))
             continue
         try:
             _call(state, call)
@@ -132,7 +133,8 @@ def _call(state: State, call: Call) -> None:
         return
     given = given_by(state, call)
     if given.result.error is not None:
-        state.leave_out(given, f"failed with {given.result.error}")
+        if state.how.failed == "left-out" or not failed_calls.line(state, given):
+            state.leave_out(given, f"failed with {given.result.error}")
         if (failed := FAILED.get(call.name)) is not None:
             failed(state, given)
         return

@@ -1,5 +1,7 @@
 """Calls that read, write, cut and sync files."""
 
+from dataclasses import dataclass
+
 from nandlab.syscall_logs.arguments import member, number, string, vector, words
 from nandlab.syscall_logs.processes import OpenFile
 from nandlab.syscall_logs.state import NAMELESS, NO_CHANGE, NO_WORD, OUTSIDE, Given, State
@@ -9,6 +11,16 @@ COPIED = "the bytes are drawn: the log does not hold what was copied"
 
 _AT_PLACE = frozenset(("pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2"))
 """Calls with an offset of their own, their fourth argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a call writes."""
+
+    offset: int | None
+    """None for the end of the file."""
+    is_given: bool
+    """The call names it; otherwise it is the position of the open file."""
 
 
 def _regular(state: State, given: Given, place: int = 0) -> tuple[OpenFile, File] | None:
@@ -44,7 +56,10 @@ def reads(state: State, given: Given) -> None:
         state.has_size(file, offset + length, is_exact=False)
     if not is_at_place:
         opened.offset = offset + length
-    if length and (path := state.named(given, file)) is not None:
+    if (handle := state.handle(given, opened)) is not None:
+        # What was asked for, of which a file gives less at its end.
+        state.steps.line(given.moment, "pread", handle, offset, asked)
+    elif length and (path := state.named(given, file)) is not None:
         state.steps.read(given.moment, opened, path, offset, asked, length)
 
 
@@ -77,26 +92,39 @@ def writes(state: State, given: Given) -> None:
         else:
             offset = file.size if opened.offset is None else opened.offset
     is_at_place = name in _AT_PLACE and given.arguments[3] != "-1"
-    _written(state, given, (opened, file), offset, length, _bytes(given, length))
+    where = _Place(offset, is_at_place)
+    _written(state, given, (opened, file), where, length, _bytes(given, length))
     if not is_at_place:
         opened.offset = file.size if offset is None else offset + length
-    if flags & {"RWF_SYNC", "RWF_DSYNC"} and file.name is not None:
-        state.steps.synced(given.moment, opened, file.name, "fsync")
+    if "RWF_SYNC" in flags:
+        _synced(state, given, (opened, file), "fsync")
+    elif "RWF_DSYNC" in flags:
+        _synced(state, given, (opened, file), "fdatasync")
 
 
 def _written(
     state: State,
     given: Given,
     target: tuple[OpenFile, File],
-    offset: int | None,
+    place: _Place,
     length: int,
     piece: bytes | None,
 ) -> None:
     opened, file = target
-    path = state.named(given, file)
-    if path is not None:
-        state.steps.written(given.moment, opened, path, offset, length, piece)
-    file.is_written(offset, length)
+    if (handle := state.handle(given, opened)) is not None:
+        state.steps.sent(given.moment, _sent_words(opened, handle, place, length), length, piece)
+    elif (path := state.named(given, file)) is not None:
+        state.steps.written(given.moment, opened, path, place.offset, length, piece)
+    file.is_written(place.offset, length)
+
+
+def _sent_words(opened: OpenFile, handle: str, place: _Place, length: int) -> tuple[str | int, ...]:
+    """A write of a file that the script has open: at its position, if the call was."""
+    if place.offset is not None and (place.is_given or place.offset != opened.position):
+        # Scripts have no `lseek`.
+        return "pwrite", handle, place.offset
+    opened.position += length
+    return "write", handle
 
 
 def _copied_to(state: State, given: Given, target: int, place: str | None) -> None:
@@ -112,7 +140,7 @@ def _copied_to(state: State, given: Given, target: int, place: str | None) -> No
         offset = None
     else:
         offset = file.size if opened.offset is None else opened.offset
-    _written(state, given, found, offset, given.value, None)
+    _written(state, given, found, _Place(offset, is_at_place), given.value, None)
     state.approximate(given, COPIED)
     if not is_at_place:
         opened.offset = file.size if offset is None else offset + given.value
@@ -129,8 +157,9 @@ def _copied_from(state: State, given: Given, source: int, place: str) -> None:
     if not is_at_place:
         opened.offset = offset + given.value
     if given.value and opened.file.kind in (None, "file"):
-        path = state.used(given, opened.file)
-        if path is not None:
+        if (handle := state.handle(given, opened)) is not None:
+            state.steps.line(given.moment, "pread", handle, offset, given.value)
+        elif (path := state.used(given, opened.file)) is not None:
             state.steps.read(given.moment, opened, path, offset, given.value, given.value)
 
 
@@ -158,7 +187,14 @@ def seeks(state: State, given: Given) -> None:
 
 def cuts_descriptor(state: State, given: Given) -> None:
     """`ftruncate`."""
-    _cut(state, given, state.file_of(given, 0), number(given.arguments[1]))
+    opened, size = state.opened(given, 0), number(given.arguments[1])
+    if opened is None or opened.file is None:
+        state.leave_out(given, OUTSIDE)
+    elif (handle := state.handle(given, opened)) is not None:
+        state.steps.line(given.moment, "ftruncate", handle, size)
+        opened.file.is_cut_to(size)
+    else:
+        _cut(state, given, opened.file, size)
 
 
 def cuts_path(state: State, given: Given) -> None:
@@ -178,19 +214,30 @@ def _cut(state: State, given: Given, file: File | None, size: int) -> None:
         state.steps.line(given.moment, "truncate", path, size)
 
 
+_RESERVES: dict[frozenset[str], tuple[str, ...]] = {
+    frozenset(["0"]): (),
+    frozenset(["FALLOC_FL_KEEP_SIZE"]): ("keep-size",),
+    frozenset(["FALLOC_FL_KEEP_SIZE", "FALLOC_FL_PUNCH_HOLE"]): ("punch-hole",),
+}
+"""Modes of `fallocate` that scripts have, and their words."""
+
+
 def reserves(state: State, given: Given) -> None:
-    """`fallocate`: only that a file grows can be said."""
+    """`fallocate`, whose line names the file by its path."""
     found = _regular(state, given)
     if found is None:
         return
-    mode, begin, length = (one.strip() for one in given.arguments[1:4])
-    end = number(begin) + number(length)
+    mode = _RESERVES.get(given.flags(1))
+    begin, length = (number(one) for one in given.arguments[2:4])
     _, file = found
-    if mode != "0" or end <= file.size:
+    if mode is None:
         state.leave_out(given, NO_WORD)
         return
-    state.approximate(given, "the file grows by `truncate`, and no blocks are reserved")
-    _cut(state, given, file, end)
+    path = state.named(given, file)
+    if path is not None:
+        state.steps.line(given.moment, "fallocate", path, begin, length, *mode)
+        if not mode:
+            file.is_written(begin, length)
 
 
 def syncs_file(state: State, given: Given) -> None:
@@ -198,14 +245,20 @@ def syncs_file(state: State, given: Given) -> None:
     opened = state.opened(given, 0)
     if opened is None or opened.file is None:
         state.leave_out(given, OUTSIDE)
-    elif opened.file.kind == "folder":
-        path = state.named(given, opened.file)
-        if path is not None:
-            state.steps.line(given.moment, given.call.name, path or b".")
-    elif opened.file.kind in (None, "file"):
-        path = state.named(given, opened.file)
-        if path is not None:
-            state.steps.synced(given.moment, opened, path, given.call.name)
+    elif opened.file.kind in (None, "file", "folder"):
+        _synced(state, given, (opened, opened.file), given.call.name)
+
+
+def _synced(state: State, given: Given, target: tuple[OpenFile, File], call: str) -> None:
+    opened, file = target
+    if (handle := state.handle(given, opened)) is not None:
+        state.steps.line(given.moment, call, handle)
+    elif (path := state.named(given, file)) is None:
+        return
+    elif file.kind == "folder" or state.not_open(path) != path:
+        state.steps.line(given.moment, call, state.not_open(path))
+    else:
+        state.steps.synced(given.moment, opened, path, call)
 
 
 def syncs_all(state: State, given: Given) -> None:

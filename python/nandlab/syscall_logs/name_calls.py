@@ -8,7 +8,7 @@ MOUNT_POINT = "the root is the mount point, which stays"
 _OWN_NOW = "times are those of the log, in whole seconds"
 
 
-def _two_paths(state: State, given: Given) -> tuple[bytes | None, bytes | None]:
+def two_paths(state: State, given: Given) -> tuple[bytes | None, bytes | None]:
     """The paths of calls such as `rename` and `renameat`, neither followed at its end."""
     if "at" in given.call.name:
         old = state.path(given, 0, 1, follows=False)
@@ -16,9 +16,23 @@ def _two_paths(state: State, given: Given) -> tuple[bytes | None, bytes | None]:
     return state.path(given, None, 0, follows=False), state.path(given, None, 1, follows=False)
 
 
+_RENAME_MODES = {
+    "RENAME_EXCHANGE": "exchange",
+    # It says more than that nothing was replaced, which may stand beside it.
+    "RENAME_WHITEOUT": "whiteout",
+    "RENAME_NOREPLACE": "noreplace",
+}
+
+
+def rename_mode(given: Given) -> list[str]:
+    """The word of a line for the flags of `renameat2`; none for a plain rename."""
+    flags = given.flags(4) if given.call.name == "renameat2" else frozenset()
+    return [word for flag, word in _RENAME_MODES.items() if flag in flags][:1]
+
+
 def renames(state: State, given: Given) -> None:
     """`rename`, `renameat`, `renameat2`."""
-    old, new = _two_paths(state, given)
+    old, new = two_paths(state, given)
     flags = given.flags(4) if given.call.name == "renameat2" else frozenset()
     if old is None and new is None:
         state.leave_out(given, OUTSIDE)
@@ -30,25 +44,19 @@ def renames(state: State, given: Given) -> None:
         _crosses(state, given, old, new)
         return
     if "RENAME_EXCHANGE" in flags:
-        _exchange(state, given, old, new)
+        for one in (old, new):
+            state.used(given, state.tree.old(one))
+        state.steps.line(given.moment, "rename", old, new, *rename_mode(given))
+        state.tree.exchanged(old, new)
         return
-    if "RENAME_WHITEOUT" in flags:
-        state.approximate(given, "no whiteout is left behind")
     state.used(given, state.tree.old(old))
     state.needs_folder(new)
-    state.steps.line(given.moment, "rename", old, new)
+    if not state.tree.is_same(old, new):
+        state.loses_name(given, new)
+    state.steps.line(given.moment, "rename", old, new, *rename_mode(given))
     state.tree.renamed(old, new)
-
-
-def _exchange(state: State, given: Given, old: bytes, new: bytes) -> None:
-    """Two names change places, in three steps that a power cut may divide."""
-    state.approximate(given, "names change places in three steps")
-    spare = new + b".exchanged"
-    for one in (old, new):
-        state.used(given, state.tree.old(one))
-    for one, other in ((new, spare), (old, new), (spare, old)):
-        state.steps.line(given.moment, "rename", one, other)
-        state.tree.renamed(one, other)
+    if "RENAME_WHITEOUT" in flags:
+        state.tree.made(old, "special", 0)
 
 
 def _crosses(state: State, given: Given, old: bytes | None, new: bytes | None) -> None:
@@ -60,6 +68,7 @@ def _crosses(state: State, given: Given, old: bytes | None, new: bytes | None) -
             state.leave_out(given, "a folder leaves the root")
         else:
             state.approximate(given, "a file that leaves the root is removed")
+            state.loses_name(given, old)
             state.steps.line(given.moment, "unlink", old)
         state.tree.removed(old)
     elif new is not None:
@@ -75,7 +84,7 @@ def links(state: State, given: Given) -> None:
         if not name or name.startswith(b"/proc/"):
             _links_descriptor(state, given)
             return
-    old, new = _two_paths(state, given)
+    old, new = two_paths(state, given)
     if "AT_SYMLINK_FOLLOW" in given.flags(4) and old is not None:
         old = state.tree.walked(old, follows=True)
     if old is None or new is None:
@@ -115,7 +124,7 @@ def links_symbolically(state: State, given: Given) -> None:
         state.leave_out(given, OUTSIDE)
         return
     state.needs_folder(path)
-    leads = state.target(target)
+    leads = state.target(target, given.process.place.root)
     state.tree.made(path, "link", 0o777).target = leads
     state.steps.line(given.moment, "symlink", leads, path)
 
@@ -132,6 +141,7 @@ def unlinks(state: State, given: Given) -> None:
         return
     is_folder = given.call.name == "rmdir" or "AT_REMOVEDIR" in given.flags(2)
     state.used(given, state.tree.old(path, "folder" if is_folder else None))
+    state.loses_name(given, path)
     state.steps.line(given.moment, "rmdir" if is_folder else "unlink", path)
     state.tree.removed(path)
 
@@ -182,6 +192,7 @@ def _changed(state: State, given: Given) -> tuple[File | None, bytes | None, int
     The name is that of the line; what is outside of the root or has no name is counted.
     """
     name = given.call.name
+    path: bytes | None = None
     if name in ("fchmod", "fchown", "fsetxattr"):
         file, behind = state.file_of(given, 0), 1
     elif "at" in name.removesuffix("xattr"):
@@ -195,7 +206,9 @@ def _changed(state: State, given: Given) -> tuple[File | None, bytes | None, int
     else:
         path = state.path(given, None, 0, follows=not name.startswith("l"))
         file, behind = _at(state, given, path), 1
-    return file, state.named(given, file), behind
+    found = state.named(given, file)
+    # Of several names the line has the one that the call had.
+    return file, found if path is None else path, behind
 
 
 def _at(state: State, given: Given, path: bytes | None) -> File | None:
@@ -257,6 +270,8 @@ def changes_times(state: State, given: Given) -> None:
         times = [number(one.split()[0]) for one in found]
     else:
         times = [_seconds(one, now_s) for one in parts(text)]
+        # A line sets both. `tar` leaves the time of the last access as it is, which is about now.
+        times[:1] = [now_s if times[0] is None else times[0]]
     if file.kind == "link" or None in times or len(times) != 2:
         state.leave_out(given, NO_WORD)
         return
@@ -291,7 +306,7 @@ def reads_link(state: State, given: Given) -> None:
     file = state.tree.old(path, "link")
     target, is_whole = string(given.arguments[first + 1])
     if file.target is None and is_whole:
-        file.target = state.target(target[: given.value])
+        file.target = state.target(target[: given.value], given.process.place.root)
 
 
 def failed_on_path(state: State, given: Given) -> None:

@@ -18,6 +18,12 @@ class OpenFile:
     """None if it was open before the log began."""
     appends: bool = False
     is_synchronous: bool = False
+    handle: str | None = None
+    """The name under which the script has it open."""
+    position: int = 0
+    """Where the next `write` of the script would go."""
+    flags: str = "rw"
+    """How a line opens it again, in the words of the language."""
 
 
 @dataclass(eq=False)
@@ -34,27 +40,28 @@ class Descriptors:
         if closed_by_exec:
             self.closed_by_exec.add(number)
 
-    def close(self, number: int) -> None:
-        """Closes a descriptor."""
-        self.files.pop(number, None)
+    def close(self, number: int) -> OpenFile | None:
+        """Closes a descriptor; what it was, if that is known."""
         self.closed_by_exec.discard(number)
+        return self.files.pop(number, None)
 
     def copy(self) -> "Descriptors":
         """The table of a child."""
         return Descriptors(dict(self.files), set(self.closed_by_exec))
 
-    def execute(self) -> None:
+    def execute(self) -> list[OpenFile | None]:
         """Closes what another program does not inherit."""
-        for number in tuple(self.closed_by_exec):
-            self.close(number)
+        return [self.close(number) for number in tuple(self.closed_by_exec)]
 
 
 @dataclass(eq=False)
 class Place:
-    """The working folder and the umask, which threads share."""
+    """The working folder, the umask and the root, which threads share."""
 
     folder: bytes | None
     umask: int
+    root: bytes = b"/"
+    """Where absolute paths begin, which `chroot` changes."""
 
 
 @dataclass(eq=False)
@@ -98,9 +105,16 @@ class Processes:
         if "CLONE_FILES" not in fork.flags:
             descriptors = descriptors.copy()
         if "CLONE_FS" not in fork.flags:
-            place = Place(place.folder, place.umask)
+            place = Place(place.folder, place.umask, place.root)
         return Process(descriptors, place)
 
-    def ends(self, number: int) -> None:
-        """Forgets a process that ended: its number may come again."""
-        self._known.pop(number, None)
+    def ends(self, number: int) -> list[OpenFile]:
+        """Forgets a process that ended: its number may come again. What it had open."""
+        ended = self._known.pop(number, None)
+        return [] if ended is None else list(ended.descriptors.files.values())
+
+    def open_files(self) -> list[OpenFile]:
+        """What all processes have open, each once, in the order of processes and numbers."""
+        tables = {id(one.descriptors): one.descriptors for one in self._known.values()}
+        found = [file for table in tables.values() for _, file in sorted(table.files.items())]
+        return list({id(file): file for file in found}.values())

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from nandlab.syscall_logs.steps import CALL_BYTES_MAX, Line, Read, Step, Written
+from nandlab.syscall_logs.steps import CALL_BYTES_MAX, Line, Read, Sent, Step, Written
 from nandlab.syscall_logs.tree import USUAL_FILE_MODE, USUAL_FOLDER_MODE, File
 
 _MS_NS = 1_000_000
@@ -59,6 +59,9 @@ class Lines:
         elif isinstance(step, Read):
             asked = min(step.asked, CALL_BYTES_MAX)
             yield f"read {word(step.path)} {asked} {step.offset} {step.length}"
+        elif isinstance(step, Sent):
+            words = " ".join(map(str, step.words))
+            yield f"{words} {step.length} {self._data(step.length, [step.piece])}"
         elif isinstance(step, Written):
             yield from self._written(step)
 
@@ -69,7 +72,7 @@ class Lines:
         if mode is None and not step.sizes:
             return
         call = min(step.sizes[0], CALL_BYTES_MAX) if step.sizes else _CALL_BYTES
-        what = f"{step.length} {call} {self._data(step)}"
+        what = f"{step.length} {call} {self._data(step.length, step.pieces)}"
         sync = f" {step.sync}" if step.sync else ""
         if mode is not None:
             yield f"put {path} {mode:o} {what}{sync}"
@@ -78,20 +81,20 @@ class Lines:
         else:
             yield f"write {path} {step.offset} {what}{sync}"
 
-    def _data(self, step: Written) -> str:
+    def _data(self, length: int, log_pieces: Sequence[bytes | None]) -> str:
         """Kind and seed of the bytes, or the bytes."""
-        pieces = [piece for piece in step.pieces if piece is not None]
-        if len(pieces) < len(step.pieces):
-            self.bytes_by_fate["drawn"] += step.length
+        pieces = [piece for piece in log_pieces if piece is not None]
+        if len(pieces) < len(log_pieces):
+            self.bytes_by_fate["drawn"] += length
             return self._drawn("x")
         whole = b"".join(pieces)
         if not whole.strip(b"\0"):
-            self.bytes_by_fate["kept"] += step.length
+            self.bytes_by_fate["kept"] += length
             return "z 0"
         if self.keeps_bytes:
-            self.bytes_by_fate["kept"] += step.length
+            self.bytes_by_fate["kept"] += length
             return f"h {whole.hex()}"
-        self.bytes_by_fate["drawn"] += step.length
+        self.bytes_by_fate["drawn"] += length
         is_text = len(zlib.compress(whole, 1)) * 100 < len(whole) * COMPRESSIBLE_PERCENT
         return self._drawn("t" if is_text else "x")
 

@@ -2,7 +2,10 @@
 
 import posixpath
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
+from typing import Literal
 
 from nandlab.errors import NandlabError
 from nandlab.syscall_logs.arguments import Descriptor, Result, descriptor, split, string, words
@@ -46,11 +49,22 @@ class Given:
         return words(self.arguments[place]) if place < len(self.arguments) else frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """What the user wants of the lines."""
+
+    joins: bool = False
+    """Calls on one file that follow each other share a line, which opens the file by its path."""
+    failed: Literal["left-out", "try", "fails"] = "left-out"
+    """What becomes of calls that failed in the log."""
+
+
 class State:
     """Files, processes and steps."""
 
-    def __init__(self, log: Log, root: bytes, folder: bytes | None, umask: int) -> None:
+    def __init__(self, log: Log, root: bytes, folder: bytes | None, umask: int, how: How) -> None:
         """Begin where the log does. `folder` is where its first process stands."""
+        self.how = how
         self.root = posixpath.normpath(root)
         self.tree = Tree()
         self.processes = Processes(log.forks, folder, umask)
@@ -61,6 +75,9 @@ class State:
         """Files whose size the log's calls do not explain."""
         self.mapped: set[bytes] = set()
         """Files that were mapped to be written."""
+        self._handles: set[int] = set()
+        """Numbers of the names under which the script has files open."""
+        self._tried = 0
 
     def leave_out(self, given: Given, reason: str) -> None:
         """Counts a call that no line stands for."""
@@ -104,12 +121,13 @@ class State:
             else:
                 base = opened.name
         name, _ = string(given.arguments[place])
-        return self.relative(self.absolute(name, base), follows=follows)
+        whole = self.absolute(name, base, given.process.place.root)
+        return self.relative(whole, follows=follows)
 
-    def absolute(self, name: bytes, base: bytes | None) -> bytes:
-        """A path from the root of the system on."""
+    def absolute(self, name: bytes, base: bytes | None, root: bytes = b"/") -> bytes:
+        """A path from the root of the system on. `root` is that of the process."""
         if name.startswith(b"/"):
-            return name
+            return name if root == b"/" else root + name
         if base is None:
             raise NandlabError(
                 f"the log does not tell the folder that {name.decode('latin-1')!a} is "
@@ -121,8 +139,10 @@ class State:
         """The path in the system that traced, of one relative to the root."""
         return posixpath.join(self.root, path) if path else self.root
 
-    def target(self, name: bytes) -> bytes:
+    def target(self, name: bytes, root: bytes = b"/") -> bytes:
         """Where a symbolic link leads, from the root of the mount on."""
+        if name.startswith(b"/") and root != b"/":
+            name = root + name
         inside = self._inside(posixpath.normpath(name)) if name.startswith(b"/") else None
         return name if inside is None else b"/" + inside
 
@@ -197,6 +217,68 @@ class State:
             self.leave_out(given, OUTSIDE)
             return None
         return opened.file
+
+    # Files that the script has open.
+
+    def handle(self, given: Given, opened: OpenFile) -> str | None:
+        """The name under which the script has a file open, where its lines use such names.
+
+        It is opened now if no line opened it before. None if lines name the file by its path, and
+        if it has no path any more.
+        """
+        if opened.handle is not None:
+            return opened.handle
+        if self.how.joins or opened.file is None or not opened.flags:
+            return None
+        if self.used(given, opened.file) is None:
+            return None
+        return self.opens(given, opened, opened.flags)
+
+    def opens(self, given: Given, opened: OpenFile, flags: str, *more: str) -> str:
+        """Writes the line that opens a file, which has a path; the name that it gives."""
+        assert opened.file is not None
+        path = opened.file.name
+        assert path is not None
+        # The lowest number, as a kernel gives descriptors: a script has few names then.
+        number = next(one for one in count() if one not in self._handles)
+        self._handles.add(number)
+        opened.handle, opened.position = f"f{number}", 0
+        if opened.file.kind == "folder":
+            flags = "r"
+        self.steps.line(given.moment, "open", opened.handle, path, flags, *more)
+        return opened.handle
+
+    def not_open(self, path: bytes) -> bytes:
+        """A path for `fsync` and `fdatasync`, which take names of open files first."""
+        is_name = path[:1] == b"f" and path[1:].isdigit() and int(path[1:]) in self._handles
+        return b"./" + path if is_name else path or b"."
+
+    def spare_handle(self) -> str:
+        """A name for a call that opens nothing, unless it succeeds in the script."""
+        self._tried += 1
+        return f"t{self._tried}"
+
+    def closed(self, given: Given | None, files: Iterable[OpenFile | None]) -> None:
+        """Closes what no process has open any more."""
+        candidates = [one for one in files if one is not None and one.handle is not None]
+        if not candidates:
+            return
+        is_open = {id(one) for one in self.processes.open_files()}
+        for one in candidates:
+            if id(one) not in is_open and one.handle is not None:
+                moment = self.steps.last if given is None else given.moment
+                self.steps.line(moment, "close", one.handle)
+                self._handles.discard(int(one.handle[1:]))
+                one.handle = None
+
+    def loses_name(self, given: Given, path: bytes) -> None:
+        """Opens a file that is still in use when its last name goes: later lines need it so."""
+        file = self.tree.at(path)
+        if file is None or file.kind not in (None, "file") or len(file.names) > 1:
+            return
+        for opened in self.processes.open_files():
+            if opened.file is file and opened.handle is None and opened.flags:
+                self.opens(given, opened, opened.flags)
 
     def named(self, given: Given, file: File | None) -> bytes | None:
         """The name of a file for a line; what has none is counted."""

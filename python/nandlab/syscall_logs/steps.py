@@ -40,6 +40,17 @@ class Line(Step):
 
 
 @dataclass(kw_only=True, eq=False)
+class Sent(Step):
+    """A call that wrote to a file which the script has open."""
+
+    words: tuple[str | int, ...]
+    """The words before the bytes: call, name, and the offset if the call has one."""
+    length: int
+    piece: bytes | None
+    """The bytes; None if the log does not hold them."""
+
+
+@dataclass(kw_only=True, eq=False)
 class Written(Step):
     """Calls that write one after the other, of a file that is made or opened for them."""
 
@@ -106,6 +117,21 @@ class Steps:
     def line(self, moment: Moment, *words: str | bytes | int) -> None:
         """A call that is a line of its own."""
         self._add(Line(time_ns=moment.time_ns, took_ns=moment.took_ns, words=words))
+
+    def sent(
+        self, moment: Moment, words: tuple[str | int, ...], length: int, piece: bytes | None
+    ) -> None:
+        """A call that wrote so many bytes to a file which the script has open."""
+        took_ns = moment.took_ns
+        step = Sent(
+            time_ns=moment.time_ns, took_ns=took_ns, words=words, length=length, piece=piece
+        )
+        self._add(step)
+
+    @property
+    def last(self) -> Moment:
+        """When the last call was made."""
+        return Moment(self.found[-1].last_ns if self.found else 0, 0)
 
     def made(
         self, moment: Moment, file: File, path: bytes, opened: OpenFile, mode: int | None

@@ -170,6 +170,20 @@ class Tree:
         for file, other in files:
             self._name(other, file)
 
+    def is_same(self, one: bytes, other: bytes) -> bool:
+        """True if both are names of one file."""
+        file = self.files.get(one)
+        return file is not None and file is self.files.get(other)
+
+    def exchanged(self, old: bytes, new: bytes) -> None:
+        """Two names change places, of folders with all that is below them."""
+        if self.is_same(old, new):
+            return
+        # No path has this name: it holds a zero.
+        spare = new + b"\0"
+        for one, other in ((new, spare), (old, new), (spare, old)):
+            self.renamed(one, other)
+
     def walked(self, path: bytes, *, follows: bool) -> bytes | None:
         """A path with known symbolic links followed; None if it leads out of the root."""
         found: list[bytes] = []

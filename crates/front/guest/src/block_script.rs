@@ -40,6 +40,7 @@ pub(crate) fn carry_out(text: &str, setup: &Setup) -> Result<(), String> {
         file: setup.file.clone(),
         mount_point: setup.mount_point.clone(),
         keeps_going: setup.failures.is_some(),
+        waits: true,
         clock: Clock::begin(),
     };
     let mut disk = Disk { setup, calls: Calls::below(&setup.mount_point) };
@@ -93,6 +94,8 @@ impl Disk<'_> {
             Step::Control(ControlLine::DropCaches) => {
                 std::fs::write("/proc/sys/vm/drop_caches", "3")
             }
+            // What an application relies on is checked where the power can be cut.
+            Step::Control(ControlLine::AtRest(_)) => Ok(()),
             Step::Control(line) => {
                 Err(io::Error::other(format!("{line:?} is nothing for a disk that is traced")))
             }

@@ -72,6 +72,7 @@ pub(crate) fn carry_out(plan: &Plan, setup: Setup) -> Result<(), LineError> {
         file: setup.file.clone(),
         mount_point: setup.mount_point.clone(),
         keeps_going: setup.keeps_going,
+        waits: true,
         clock: Clock::begin(),
     };
     let ubi = Ubi::new(setup.header_offset);

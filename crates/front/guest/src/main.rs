@@ -4,7 +4,7 @@
 //! out. Scripts of system calls: `plan` says on the host what a script needs, or the line that a kernel
 //! cannot carry out; `script` carries it out, on a chip; `block-script` on a disk; `tear` cuts the power
 //! of the chip within it. `list` prints a tree. `calls` makes the calls of a script in a directory of any
-//! file system, the host's too.
+//! file system, the host's too. `host-script` does so for a user, who is told what cannot be done there.
 
 #![expect(clippy::print_stdout, reason = "its results go to standard output")]
 
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 mod block_script;
 mod copy_source;
+mod host_script;
 mod in_kernel;
 mod kernel_script;
 mod lazy_writer;
@@ -43,8 +44,9 @@ const USAGE: &str = "usage:
       [--marker PATH] [--failures PATH]
   nandlab-guest tear --plan PATH --fs NAME --blocks N --header-offset N --module PATH
       --mount-point PATH --output PATH
-  nandlab-guest process --file PATH --mount-point PATH --keep-going yes|no --line N --column N
-      --begun-ns N --passes -NAME=N,...
+  nandlab-guest host-script --file PATH --directory PATH --keep-going yes|no --waits yes|no
+  nandlab-guest process --file PATH --mount-point PATH --keep-going yes|no --waits yes|no
+      --line N --column N --begun-ns N --passes -NAME=N,...
   nandlab-guest calls --file PATH --directory PATH --failures PATH
   nandlab-guest list --mount-point PATH --file PATH";
 
@@ -78,6 +80,12 @@ fn dispatch(arguments: &[String]) -> Result<(), String> {
         "list" => list(&options),
         "calls" => calls(&options),
         "process" => process(&options),
+        "host-script" => host_script::carry_out(&host_script::Setup {
+            file: options.text("file")?.into(),
+            directory: options.text("directory")?.into(),
+            keeps_going: options.text("keep-going")? == "yes",
+            waits: options.text("waits")? == "yes",
+        }),
         _ => Err(format!("unknown verb {verb}\n{USAGE}")),
     }
 }
@@ -204,7 +212,7 @@ fn calls(options: &Options) -> Result<(), String> {
     let mount_point = PathBuf::from(options.text("directory")?);
     let mut stage = CallsAlone { calls: Calls::below(&mount_point), failures: String::new() };
     let (file, clock) = (path.into(), Clock::begin());
-    let ground = Ground { file, mount_point, keeps_going: true, clock };
+    let ground = Ground { file, mount_point, keeps_going: true, waits: true, clock };
     if let Err((place, reason)) = play(&script, &ground, &mut stage) {
         let _ = writeln!(stage.failures, "{place}\t{reason}");
     }
@@ -243,8 +251,8 @@ fn process(options: &Options) -> Result<(), String> {
         passes: options.text("passes")?,
     };
     let (file, mount_point) = (options.text("file")?, options.text("mount-point")?);
-    let keeps_going = options.text("keep-going")? == "yes";
-    play_process(&plan, file.as_ref(), mount_point.as_ref(), keeps_going)
+    let choices = (options.text("keep-going")? == "yes", options.text("waits")? == "yes");
+    play_process(&plan, file.as_ref(), mount_point.as_ref(), choices)
 }
 
 /// Writes the tree that is mounted as a manifest.

@@ -27,8 +27,16 @@ impl Clock {
         Self { begun_ns: monotonic_ns() }
     }
 
-    fn now_ns(self) -> u64 {
-        monotonic_ns() - self.begun_ns
+    /// Nanoseconds since then.
+    pub(crate) fn now_ns(self) -> u64 {
+        // The begin may lie before that of the machine, where waits are left out.
+        monotonic_ns().wrapping_sub(self.begun_ns)
+    }
+
+    /// The clock of a script that did not wait up to a time, as if it had.
+    fn advanced_to(self, until_ns: u64) -> Self {
+        let left_ns = until_ns.saturating_sub(self.now_ns());
+        Self { begun_ns: self.begun_ns.wrapping_sub(left_ns) }
     }
 }
 
@@ -65,6 +73,8 @@ pub(crate) struct Ground {
     pub(crate) mount_point: PathBuf,
     /// A call that fails is noted and passed over.
     pub(crate) keeps_going: bool,
+    /// `sleep` and `every` wait; otherwise what comes next begins at once.
+    pub(crate) waits: bool,
     pub(crate) clock: Clock,
 }
 
@@ -81,6 +91,7 @@ pub(crate) fn play(
 }
 
 fn play_walk(mut walk: Walk, ground: &Ground, stage: &mut impl Stage) -> Result<(), LineError> {
+    let mut ground = ground.clone();
     loop {
         let event = walk.next(ground.clock.now_ns());
         let event = event.map_err(|error| {
@@ -90,10 +101,13 @@ fn play_walk(mut walk: Walk, ground: &Ground, stage: &mut impl Stage) -> Result<
         match event {
             None => return Ok(()),
             Some(Event::Command(command)) => stage.command(&command)?,
+            Some(Event::Wait(until_ns)) if !ground.waits => {
+                ground.clock = ground.clock.advanced_to(until_ns);
+            }
             Some(Event::Wait(until_ns)) => {
                 wait_until(ground.clock, until_ns, stage).map_err(|error| outside(&error))?;
             }
-            Some(Event::Processes(_, walks)) => run_processes(&walks, ground, stage)?,
+            Some(Event::Processes(_, walks)) => run_processes(&walks, &ground, stage)?,
         }
     }
 }
@@ -147,13 +161,16 @@ fn run_processes(walks: &[Walk], ground: &Ground, stage: &mut impl Stage) -> Res
 fn start(walk: &Walk, ground: &Ground) -> io::Result<Child> {
     let brace = walk.place();
     let passes = walk.passes().iter().map(word_of).collect::<Vec<_>>().join(",");
-    std::process::Command::new("/proc/self/exe")
+    // Where the mount point is the root of this process, /proc is found from the working directory alone.
+    let is_confined = ground.mount_point == Path::new("/");
+    std::process::Command::new(if is_confined { "proc/self/exe" } else { "/proc/self/exe" })
         .arg("process")
         .arg("--file")
         .arg(&ground.file)
         .arg("--mount-point")
         .arg(&ground.mount_point)
         .args(["--keep-going", if ground.keeps_going { "yes" } else { "no" }])
+        .args(["--waits", if ground.waits { "yes" } else { "no" }])
         .args(["--line", &brace.line.to_string(), "--column", &brace.column.to_string()])
         .args(["--begun-ns", &ground.clock.begun_ns.to_string()])
         .args(["--passes", &format!("-{passes}")])
@@ -196,7 +213,7 @@ pub(crate) fn play_process(
     plan: &ProcessPlan<'_>,
     file: &Path,
     mount_point: &Path,
-    keeps_going: bool,
+    (keeps_going, waits): (bool, bool),
 ) -> Result<(), String> {
     let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
     let script = script::parse(&text).map_err(|error| error.to_string())?;
@@ -204,8 +221,8 @@ pub(crate) fn play_process(
     let walk = script.process_at(plan.line, plan.column, passes).ok_or("no such process")?;
     let clock = Clock { begun_ns: plan.begun_ns };
     let (file, mount_point) = (file.to_owned(), mount_point.to_owned());
-    let mut stage = ProcessStage { calls: Calls::below(&mount_point), keeps_going };
-    let ground = Ground { file, mount_point, keeps_going, clock };
+    let mut stage = ProcessStage { calls: Calls::below(&mount_point), keeps_going, waits };
+    let ground = Ground { file, mount_point, keeps_going, waits, clock };
     if let Err((place, reason)) = play_walk(walk, &ground, &mut stage) {
         println!("!{place}\t{reason}");
     }
@@ -216,12 +233,15 @@ pub(crate) fn play_process(
 struct ProcessStage {
     calls: Calls,
     keeps_going: bool,
+    waits: bool,
 }
 
 impl Stage for ProcessStage {
     fn command(&mut self, command: &Command) -> Result<(), LineError> {
         if let Step::Sleep { milliseconds } = command.step {
-            sleep(Duration::from_millis(milliseconds));
+            if self.waits {
+                sleep(Duration::from_millis(milliseconds));
+            }
             return Ok(());
         }
         let place = command.place.behind_file();

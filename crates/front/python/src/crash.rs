@@ -1,14 +1,18 @@
 //! Scripts whose power is cut at every operation of the chip.
 
 use crate::boundary::{carry_out, tell};
+use crate::script::save;
 use crate::{NandlabError, failed};
-use crash::{Crash, CrashError, Cuts, Outcome, Sabotage, Setup, TORN_MODELS, find_torn_model};
+use crash::{
+    Crash, CrashError, Cuts, Outcome, Sabotage, Setup, Shown, TORN_MODELS, find_torn_model,
+};
 use file_systems::find_kind;
 use mount::MountRequest;
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, Storage};
 use pyo3::prelude::*;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Options of `cut_script`, as JSON.
 #[derive(Deserialize)]
@@ -22,8 +26,21 @@ struct Arguments {
     seed: u64,
     every: u64,
     only: Option<u64>,
+    /// This cut is shown beside the trees before and after it.
+    show: Option<u64>,
+    /// The chip after the cut `only` goes to this file.
+    dump: Option<PathBuf>,
     torn: Vec<String>,
     workers: Option<usize>,
+}
+
+/// What `cut_script` answers.
+#[derive(Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    outcome: Outcome,
+    /// The cut that was asked for, once for each torn model.
+    shown: Vec<Shown>,
 }
 
 /// Cuts a script at its cut points; the outcome as JSON.
@@ -53,7 +70,7 @@ impl Arguments {
         shown: &str,
         text: &str,
         progress: impl FnMut(u64, u64) -> bool,
-    ) -> Result<Outcome, String> {
+    ) -> Result<Answer, String> {
         let script = script::parse(text).map_err(|error| crate::script::told(shown, &error))?;
         let (chip, setup) = self.setup()?;
         let told = |error: CrashError| match error {
@@ -65,7 +82,20 @@ impl Arguments {
             other => format!("{shown}: {other}"),
         };
         let crash = Crash::new(&chip, &setup, &script).map_err(told)?;
-        crash.run(&self.cuts()?, progress).map_err(told)
+        let cuts = self.cuts()?;
+        let mut outcome = crash.run(&cuts, progress).map_err(told)?;
+        outcome.tell(text);
+        // After a signal no file system is mounted any more.
+        let shown = self.show.filter(|_| !outcome.interrupted).into_iter();
+        let shown = shown.flat_map(|cut| cuts.torn.iter().map(move |one| (cut, one)));
+        let shown: Result<Vec<Shown>, CrashError> =
+            shown.map(|(cut, model)| crash.show(cut, model)).collect();
+        let shown = shown.map_err(told)?;
+        if let (Some(path), Some(cut)) = (&self.dump, self.only) {
+            let chip = crash.chip_after(cut, cuts.torn[0]).map_err(told)?;
+            save(path, &chip).map_err(|reason| format!("{}: {reason}", path.display()))?;
+        }
+        Ok(Answer { outcome, shown })
     }
 
     fn setup(&self) -> Result<(Chip, Setup), String> {

@@ -341,7 +341,7 @@ fn reason(error: std::io::Error) -> String {
     number.and_then(|number| text.strip_suffix(&number).map(str::to_owned)).unwrap_or(text)
 }
 
-fn save(path: &Path, chip: &Chip) -> Result<(), String> {
+pub(crate) fn save(path: &Path, chip: &Chip) -> Result<(), String> {
     let mut writer = BufWriter::new(Checked(File::create(path).map_err(reason)?));
     chip.save_image(&mut writer, ImageLayout::WithOob).map_err(|error| match error {
         ImageError::Io(error) => reason(error),

@@ -1,18 +1,22 @@
 //! All cut points of a script, side by side.
 
+use crate::application::{self, Done};
 use crate::error::CrashError;
+use crate::expectation::{Expectation, Symptom};
+use crate::expectation_outcome::{BrokenBy, ExpectationOutcome, Tally};
 use crate::guarantee::{TORN_MODELS, TornModel};
 use crate::history::History;
 use crate::judgement::Judgement;
 use crate::recover::{Fault, Recovered, Seen, Trial, ViolationKind, judge_again, recover};
 use crate::reference::{Reference, Sabotage, Setup, reference};
+use crate::tree::Tree;
 use cancellation::Interrupted;
 use nand::{Chip, CutPoint, RawOperation};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use script::Script;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -75,6 +79,9 @@ pub struct TornOutcome {
     pub hazards: BTreeMap<&'static str, u64>,
     /// Violations, by cut point.
     pub violations: Vec<Violation>,
+    /// Cuts after which an expectation of the script does not hold, by symptom; one that breaks several counts
+    /// for each symptom once.
+    pub broken_expectations: BTreeMap<&'static str, u64>,
 }
 
 impl TornOutcome {
@@ -87,22 +94,27 @@ impl TornOutcome {
             full: 0,
             hazards: BTreeMap::new(),
             violations: Vec::new(),
+            broken_expectations: BTreeMap::new(),
         }
     }
 
-    fn add(&mut self, result: Result<Recovered, Box<Violation>>) {
+    fn add(&mut self, result: &CutResult) {
         self.cuts += 1;
-        match result {
+        let symptoms: BTreeSet<Symptom> = result.broken.iter().map(|one| one.1.symptom).collect();
+        for symptom in symptoms {
+            *self.broken_expectations.entry(symptom.name()).or_default() += 1;
+        }
+        match &result.recovered {
             Ok(Recovered { judgement, is_full }) => {
                 self.recovered += 1;
-                self.full += u64::from(is_full);
+                self.full += u64::from(*is_full);
                 match judgement {
                     Judgement::State => {}
                     Judgement::PartOfWrite => self.partial_writes += 1,
                     Judgement::Hazard(hazard) => *self.hazards.entry(hazard.name).or_default() += 1,
                 }
             }
-            Err(violation) => self.violations.push(*violation),
+            Err(violation) => self.violations.push((**violation).clone()),
         }
         debug_assert_eq!(self.recovered + self.violations.len() as u64, self.cuts);
     }
@@ -119,14 +131,33 @@ pub struct Outcome {
     pub refused_lines: u64,
     /// Outcomes by torn model, in the order of the models.
     pub torn: Vec<TornOutcome>,
+    /// What became of the expectations of the script, line by line; empty if it has none.
+    pub expectations: Vec<ExpectationOutcome>,
     /// True if not all cuts were made because the run was asked to stop.
     pub interrupted: bool,
+}
+
+/// What a cut was found to leave.
+struct CutResult {
+    recovered: Result<Recovered, Box<Violation>>,
+    /// Expectations that do not hold.
+    broken: Vec<BrokenBy>,
 }
 
 impl Outcome {
     /// All violations, in the order of the torn models.
     pub fn violations(&self) -> impl Iterator<Item = &Violation> {
         self.torn.iter().flat_map(|torn| &torn.violations)
+    }
+
+    /// Cuts after which an expectation does not hold.
+    pub fn broken_expectations(&self) -> u64 {
+        self.expectations.iter().map(|one| one.failed).sum()
+    }
+
+    /// Writes the sentences about broken expectations, which name calls by the script's source.
+    pub fn tell(&mut self, source: &str) {
+        self.expectations.iter_mut().for_each(|one| one.tell(source));
     }
 
     /// Cut points, once for each torn model.
@@ -142,6 +173,8 @@ pub struct Crash {
     history: Arc<History>,
     before: Chip,
     refused_lines: u64,
+    pub(crate) calls: Vec<Done>,
+    expectations: Vec<Expectation>,
 }
 
 /// Cut points that follow each other, and the chip before the first of them.
@@ -162,7 +195,7 @@ impl Crash {
     /// [`CrashError::NoGuarantee`] of the file system, [`CrashError::Line`] of a line that fails,
     /// [`CrashError::Mount`], [`CrashError::NoOperation`] if nothing is written.
     pub fn new(chip: &Chip, setup: &Setup, script: &Script) -> Result<Self, CrashError> {
-        let Reference { before, request, mut journal, history, refused_lines } =
+        let Reference { before, request, mut journal, history, calls, refused_lines } =
             reference(chip, setup, script)?;
         if journal.is_empty() {
             return Err(CrashError::NoOperation);
@@ -182,7 +215,9 @@ impl Crash {
         // The options of the script's mount lines are part of the request by now.
         // After a cut it is mounted as the script mounts it.
         let (setup, history) = (Setup { request, ..setup.clone() }, Arc::new(history));
-        Ok(Self { setup, journal, history, before, refused_lines })
+        let first = &history.states()[0].tree;
+        let expectations = application::expectations(history.guarantee(), first, &calls)?;
+        Ok(Self { setup, journal, history, before, refused_lines, calls, expectations })
     }
 
     /// Operations that change the medium: the cut points.
@@ -195,9 +230,27 @@ impl Crash {
         &self.journal
     }
 
+    /// The chip before the run.
+    pub(crate) fn before(&self) -> &Chip {
+        &self.before
+    }
+
+    pub(crate) fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    pub(crate) fn history_shared(&self) -> &Arc<History> {
+        &self.history
+    }
+
     /// The states of the run without a cut.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// The expectations of the script, with what its files held at their rest points.
+    pub fn expectations(&self) -> &[Expectation] {
+        &self.expectations
     }
 
     /// Cuts, recovers and judges. Cut points run side by side; the outcome does not depend on how
@@ -222,12 +275,13 @@ impl Crash {
             Some(only) => at as u64 == only,
             None => (at as u64).is_multiple_of(cuts.every),
         };
-        let points = (0..self.journal.len()).filter(|at| is_cut(*at)).count();
-        let total = (points * cuts.torn.len()) as u64;
+        let cut_points: Vec<usize> = (0..self.journal.len()).filter(|at| is_cut(*at)).collect();
+        let total = (cut_points.len() * cuts.torn.len()) as u64;
         let mut outcomes: Vec<TornOutcome> =
             cuts.torn.iter().map(|model| TornOutcome::new(model.name)).collect();
         let pool = ThreadPoolBuilder::new().num_threads(cuts.workers.unwrap_or(0)).build();
         let pool = pool.map_err(|error| CrashError::Workers { reason: error.to_string() })?;
+        let mut tally = Tally::new(&self.expectations, &self.history);
         let mut done = 0;
         let mut chip = self.before.clone();
         let mut from = 0;
@@ -237,15 +291,17 @@ impl Crash {
             let cut = |stretch| self.cut_stretch(stretch, &cuts.torn, &is_cut);
             // Results come in the order of the stretches, whichever worker is done first.
             let batch = || pool.install(|| stretches.par_iter().map(cut).collect());
-            let results: Vec<Vec<Result<Recovered, Box<Violation>>>> =
-                match cancellation::catch(batch) {
-                    Ok(results) => results,
-                    // The outcome holds what was judged before, and says that it is not all.
-                    Err(Interrupted) => break,
-                };
+            let results: Vec<Vec<CutResult>> = match cancellation::catch(batch) {
+                Ok(results) => results,
+                // The outcome holds what was judged before, and says that it is not all.
+                Err(Interrupted) => break,
+            };
             for result in results.into_iter().flatten() {
                 // Each cut point has one result for each model, in their order.
-                outcomes[done as usize % cuts.torn.len()].add(result);
+                let outcome = &mut outcomes[done as usize % cuts.torn.len()];
+                let at = cut_points[done as usize / cuts.torn.len()];
+                outcome.add(&result);
+                tally.add(at as u64, outcome.torn, &self.journal[at], result.broken);
                 done += 1;
             }
             if !progress(done, total) {
@@ -255,7 +311,8 @@ impl Crash {
         let is_erase = |operation: &&RawOperation| matches!(operation, RawOperation::Erase { .. });
         let erases = self.journal.iter().filter(is_erase).count() as u64;
         let (refused_lines, interrupted) = (self.refused_lines, done < total);
-        Ok(Outcome { operations, erases, refused_lines, torn: outcomes, interrupted })
+        let expectations = tally.outcomes();
+        Ok(Outcome { operations, erases, refused_lines, torn: outcomes, expectations, interrupted })
     }
 
     /// The next stretches, each with a copy of the chip as it is before it. `chip` is as it is before the
@@ -282,7 +339,7 @@ impl Crash {
         stretch: &Stretch,
         torn: &[&'static TornModel],
         is_cut: &(impl Fn(usize) -> bool + Sync),
-    ) -> Vec<Result<Recovered, Box<Violation>>> {
+    ) -> Vec<CutResult> {
         let mut chip = stretch.chip.clone();
         let mut results = Vec::new();
         let mut last = None;
@@ -308,26 +365,27 @@ impl Crash {
         at: usize,
         model: &'static TornModel,
         last: &mut Option<(Chip, Seen)>,
-    ) -> Result<Recovered, Box<Violation>> {
-        let mut chip = before.clone();
-        chip.set_torn(model.torn);
-        // The cut hits the next operation, in its middle; the torn model says what is left.
-        chip.cut_power_after(0, CutPoint::Inside);
-        let _ = chip.apply(&self.journal[at]);
-        chip.power_on();
+    ) -> CutResult {
+        let chip = self.torn_chip(before, at, model);
         let window = self.history.window(at as u64);
         // The line of the last state that may have been reached: the one the user looks for.
         let place = self.history.states()[*window.states.end()].place.clone();
         let trial = Trial { history: self.history.clone(), window, torn: model.torn };
         // A defect of the engine is a violation of its own and must not end the run.
+        let mut shown = None;
         let recovered = catch_unwind(AssertUnwindSafe(|| match &*last {
-            Some((medium, seen)) if medium.is_same_medium(&chip) => judge_again(seen, &trial),
+            Some((medium, seen)) if medium.is_same_medium(&chip) => {
+                shown = Some(seen.found.clone());
+                judge_again(seen, &trial)
+            }
             _ => {
-                let (recovered, seen) = recover(chip.clone(), &self.setup, &trial);
+                let (recovered, seen, found) = recover(chip.clone(), &self.setup, &trial);
+                shown = found;
                 *last = seen.map(|seen| (chip, seen));
                 recovered
             }
         }));
+        let broken = self.broken(at as u64, shown.as_ref());
         let result = recovered.unwrap_or_else(|panic| {
             if cancellation::is_interruption(panic.as_ref()) {
                 resume_unwind(panic);
@@ -341,7 +399,7 @@ impl Crash {
                 found: text.unwrap_or("a defect of the engine").to_owned(),
             })
         });
-        result.map_err(|fault| {
+        let recovered = result.map_err(|fault| {
             Box::new(Violation {
                 cut_point: at as u64,
                 operation: self.journal[at].to_string(),
@@ -353,6 +411,25 @@ impl Crash {
                 line: place.line,
                 passes: place.passes_text(),
             })
-        })
+        });
+        CutResult { recovered, broken }
+    }
+
+    /// The chip after the power was cut in the middle of an operation, with the power back.
+    pub(crate) fn torn_chip(&self, before: &Chip, at: usize, model: &'static TornModel) -> Chip {
+        let mut chip = before.clone();
+        chip.set_torn(model.torn);
+        // The cut hits the next operation, in its middle; the torn model says what is left.
+        chip.cut_power_after(0, CutPoint::Inside);
+        let _ = chip.apply(&self.journal[at]);
+        chip.power_on();
+        chip
+    }
+
+    /// Expectations that do not hold for what was found after a cut.
+    fn broken(&self, cut: u64, found: Option<&Tree>) -> Vec<BrokenBy> {
+        let judged = self.expectations.iter().enumerate();
+        let judged = judged.map(|(number, one)| (number, one.judge(cut, found)));
+        judged.filter_map(|(number, result)| Some((number, *result.err()?))).collect()
     }
 }

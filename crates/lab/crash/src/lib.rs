@@ -9,8 +9,11 @@
 //! mount. A cut within a read leaves the medium as the next operation with nothing of it written
 //! does, so cut points are programs and erases.
 
+mod application;
 mod cuts;
 mod error;
+mod expectation;
+mod expectation_outcome;
 mod guarantee;
 mod history;
 mod judge;
@@ -22,10 +25,13 @@ mod recorder;
 mod recover;
 mod reference;
 mod shadow_model;
+mod show;
 mod tree;
 
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use error::CrashError;
+pub use expectation::{Acknowledged, Broken, Expectation, Held, Rest, Symptom};
+pub use expectation_outcome::{BrokenAt, ExpectationOutcome, FailureGroup, LineOfScript};
 pub use guarantee::{
     TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees, guarantees_in_markdown,
 };
@@ -35,6 +41,7 @@ pub use judgement::{Judgement, Mismatch};
 pub use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, LOST_GROWTH, Order};
 pub use recorder::Recorder;
 pub use recover::ViolationKind;
-pub use reference::{Sabotage, Setup};
+pub use reference::{Forgotten, Sabotage, Setup};
 pub use shadow_model::ShadowModel;
+pub use show::{Shown, ShownRow};
 pub use tree::{Facts, Row, Tree};

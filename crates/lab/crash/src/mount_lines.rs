@@ -83,6 +83,7 @@ impl MountWay {
             | ControlLine::End
             | ControlLine::DropCaches
             | ControlLine::Settle { .. }
+            | ControlLine::AtRest(_)
             // Such lines would exchange the chip whose operations are in the journal.
             | ControlLine::Unmount => return Ok(()),
             _ => {

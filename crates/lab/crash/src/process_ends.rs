@@ -1,7 +1,8 @@
 //! The calls of processes that run side by side, noted as those of one process are.
 
+use crate::application::Done;
 use crate::error::CrashError;
-use crate::reference::is_refusal;
+use crate::reference::{failure_of, is_refusal};
 use crate::shadow_model::ShadowModel;
 use mtd::Mtd;
 use script::{Command, Failed, Observer, Place, RunError, Step};
@@ -16,12 +17,16 @@ pub(crate) struct ProcessEnds {
     begun_at: Cell<u64>,
     refused_lines: Cell<u64>,
     error: RefCell<Option<(Place, String)>>,
+    /// The call that is under way.
+    begun: RefCell<Option<Command>>,
+    calls: RefCell<Vec<Done>>,
 }
 
 impl ProcessEnds {
     pub(crate) fn new(shadow: Rc<ShadowModel>, mtd: Rc<Mtd>) -> Self {
         let (begun_at, refused_lines) = (Cell::new(0), Cell::new(0));
-        Self { shadow, mtd, begun_at, refused_lines, error: RefCell::default() }
+        let (error, begun, calls) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Self { shadow, mtd, begun_at, refused_lines, error, begun, calls }
     }
 
     /// Calls that the file system refused for want of space, or because it lacks them.
@@ -35,6 +40,11 @@ impl ProcessEnds {
         error.map(|(place, reason)| CrashError::Line { place, reason })
     }
 
+    /// The calls that ended, in their order.
+    pub(crate) fn take_calls(&self) -> Vec<Done> {
+        self.calls.take()
+    }
+
     fn changes(&self) -> u64 {
         self.mtd.with_chip(|chip| chip.journaled())
     }
@@ -45,17 +55,20 @@ impl Observer for ProcessEnds {
         if !matches!(command.step, Step::Sleep { .. }) {
             self.shadow.history.borrow_mut().call_begins(&command.place);
             self.begun_at.set(self.changes());
+            self.begun.replace(Some(command.clone()));
         }
         self.error.borrow().is_none()
     }
 
     fn ends(
         &self,
-        _process: u32,
+        process: u32,
         place: &Place,
         _start_ns: u64,
         end: Result<Option<RunError>, Failed>,
     ) -> bool {
+        let begun = self.begun.take();
+        let error = begun.as_ref().and_then(|command| failure_of(command, &end));
         match end {
             Ok(_) => {}
             Err(failed) if is_refusal(&failed) => {
@@ -69,6 +82,10 @@ impl Observer for ProcessEnds {
         // One call at a time: the one that began last is the one that returned.
         let (begun_at, now) = (self.begun_at.get(), self.changes());
         self.shadow.history.borrow_mut().call_returned(place, begun_at, now);
+        if let Some(command) = begun {
+            let done = Done { process, command, returned_at: now, error };
+            self.calls.borrow_mut().push(done);
+        }
         true
     }
 }

@@ -1,6 +1,7 @@
 //! A file system that is watched: every call that changes something is done on a model too, and the
 //! states that a cut may leave are noted.
 
+use crate::reference::Sabotage;
 use crate::shadow_model::ShadowModel;
 use crate::tree::{Row, Tree};
 use fs_api::{
@@ -23,7 +24,7 @@ pub struct Recorder<F> {
     now: Box<dyn Fn() -> u64>,
     shadow: Rc<ShadowModel>,
     profile: &'static str,
-    forgets_syncs: bool,
+    sabotage: Sabotage,
     /// Pages that the layer above has changed and not handed over yet.
     unwritten: RefCell<BTreeSet<(InodeNumber, u64)>>,
 }
@@ -40,12 +41,12 @@ impl<F: FileSystem> Recorder<F> {
         profile: &'static str,
     ) -> Self {
         let (now, unwritten) = (Box::new(now), RefCell::default());
-        Self { real, now, shadow, profile, forgets_syncs: false, unwritten }
+        Self { real, now, shadow, profile, sabotage: Sabotage::None, unwritten }
     }
 
-    /// A test of the checker: `fsync` and `sync` are noted, but not carried out.
-    pub(crate) fn forgetting_syncs(self, forgets_syncs: bool) -> Self {
-        Self { forgets_syncs, ..self }
+    /// A test of the checker: calls of `fsync` and `sync` are noted that are not carried out.
+    pub(crate) fn sabotaged(self, sabotage: Sabotage) -> Self {
+        Self { sabotage, ..self }
     }
 
     fn now(&self) -> u64 {
@@ -609,7 +610,12 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         self.must_be_handed_over(|of| of == inode)?;
         // A sabotaged run notes what it does not do: the checker must find that.
-        if !self.forgets_syncs {
+        let is_forgotten = match self.sabotage {
+            Sabotage::ForgetSyncs => true,
+            Sabotage::ForgetFsyncs(whose) => whose.has(self.real.kind(inode).await?),
+            _ => false,
+        };
+        if !is_forgotten {
             self.real.fsync(caller, inode).await?;
         }
         self.shadow.history.borrow_mut().fsynced(self.now(), self.shadow.number(inode));
@@ -631,7 +637,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
 
     async fn sync(&self) -> Result<(), Errno> {
         self.must_be_handed_over(|_| true)?;
-        if !self.forgets_syncs {
+        if self.sabotage != Sabotage::ForgetSyncs {
             self.real.sync().await?;
         }
         self.shadow.history.borrow_mut().synced(self.now());

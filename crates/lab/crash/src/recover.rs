@@ -9,6 +9,8 @@ use file_systems::find_kind;
 use fs_api::Errno;
 use mount::{Driver, Finding, Machine, MountError, Mounted, run};
 use nand::{Chip, Torn};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use vfs::{OpenOptions, escape_path};
 
@@ -63,7 +65,7 @@ pub(crate) struct Recovered {
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// What the first mount shows.
-    found: Tree,
+    pub(crate) found: Tree,
     /// The write afterwards found no space.
     is_full: bool,
     /// What the first mount found wrong.
@@ -80,22 +82,25 @@ pub(crate) struct Trial {
     pub(crate) torn: Torn,
 }
 
-/// Recovers a chip and judges what it shows. A recovery that came to its end is handed out as it was seen.
+/// Recovers a chip and judges what it shows. A recovery that came to its end is handed out as it was seen; so is
+/// what the first mount showed, whatever came behind it.
 pub(crate) fn recover(
     chip: Chip,
     setup: &Setup,
     trial: &Trial,
-) -> (Result<Recovered, Fault>, Option<Seen>) {
-    let (given, trial) = (setup.clone(), trial.clone());
+) -> (Result<Recovered, Fault>, Option<Seen>, Option<Tree>) {
+    let shown: Rc<RefCell<Option<Tree>>> = Rc::default();
+    let (given, trial, to_show) = (setup.clone(), trial.clone(), shown.clone());
     let driver = Driver::of_tool(setup.layout);
     let outcome = run(chip, &driver, setup.seed, async move |machine| {
-        let seen = recover_on(&machine, &given, &trial).await;
+        let seen = recover_on(&machine, &given, &trial, &to_show).await;
         match seen {
             Ok((judgement, seen)) => (trial.judge_end(judgement, &seen), Some(seen)),
             Err(fault) => (Err(fault), None),
         }
     });
-    outcome.value.expect("the power is not cut again")
+    let (recovered, seen) = outcome.value.expect("the power is not cut again");
+    (recovered, seen, shown.take())
 }
 
 /// Judges a recovery of the same medium that was seen before.
@@ -141,9 +146,11 @@ async fn recover_on(
     machine: &Machine,
     setup: &Setup,
     trial: &Trial,
+    shown: &RefCell<Option<Tree>>,
 ) -> Result<(Judgement, Seen), Fault> {
     let mounted = mount(machine, setup).await?;
     let found = read(&mounted).await?;
+    shown.replace(Some(found.clone()));
     check(&mounted).await?;
     let judgement = trial.judge_found(&found)?;
     let written = write_once(machine, &mounted).await;

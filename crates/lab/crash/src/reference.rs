@@ -1,5 +1,6 @@
 //! The run without a cut: what is written to the medium, and the states it stands for.
 
+use crate::application::Done;
 use crate::error::CrashError;
 use crate::guarantee::find_guarantee;
 use crate::history::History;
@@ -8,12 +9,15 @@ use crate::process_ends::ProcessEnds;
 use crate::recorder::Recorder;
 use crate::shadow_model::ShadowModel;
 use crate::tree::Tree;
-use fs_api::Errno;
+use fs_api::{Errno, FileType};
 use mount::guarantee::Guarantee;
 use mount::{Driver, Kind, Machine, MountError, MountRequest, SharedMount, run};
 use mtd::OobLayout;
 use nand::{Chip, RawOperation};
-use script::{Command, ControlLine, Event, Failed, Place, Runner, Script, Step, Walk};
+use script::{
+    Command, ControlLine, Event, Expectation, Failed, Place, RunError, Runner, Script, Step, Sync,
+    Walk,
+};
 use std::rc::Rc;
 use vfs::{Vfs, escape_path};
 
@@ -42,6 +46,26 @@ pub enum Sabotage {
     ForgetSyncs,
     /// A program of a page is not carried out: the n-th of the journal.
     LoseProgram(usize),
+    /// `fsync` of these does nothing, and is noted: the file system breaks its word.
+    ForgetFsyncs(Forgotten),
+    /// The file system is never asked for `fsync` of these, and the application is told that it is done: a fault
+    /// of the layer above, of which no guarantee of a file system speaks.
+    SwallowFsyncs(Forgotten),
+}
+
+/// Whose `fsync` a sabotage concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// Of all but directories.
+    Files,
+    /// Of directories.
+    Directories,
+}
+
+impl Forgotten {
+    pub(crate) fn has(self, kind: FileType) -> bool {
+        (kind == FileType::Directory) == (self == Self::Directories)
+    }
 }
 
 /// A run without a cut.
@@ -54,6 +78,8 @@ pub(crate) struct Reference {
     pub(crate) journal: Vec<RawOperation>,
     /// States that the calls led to.
     pub(crate) history: History,
+    /// Commands, in the order in which they ended.
+    pub(crate) calls: Vec<Done>,
     /// Lines that the file system refused for want of space, or because it does not offer the call.
     pub(crate) refused_lines: u64,
 }
@@ -66,11 +92,12 @@ struct Session {
     machine: Machine,
     kind: &'static Kind,
     way: MountWay,
-    forgets_syncs: bool,
+    sabotage: Sabotage,
     epoch_seconds: i64,
     shadow: Option<Rc<ShadowModel>>,
     mounted: Option<Watched>,
     refused_lines: u64,
+    calls: Vec<Done>,
 }
 
 impl Session {
@@ -94,7 +121,7 @@ impl Session {
         let mtd = self.machine.mtd.clone();
         let now = move || mtd.with_chip(|chip| chip.journaled());
         let recorder = Recorder::new(mounted.file_system.clone(), now, shadow, profile)
-            .forgetting_syncs(self.forgets_syncs);
+            .sabotaged(self.sabotage);
         let (Machine { sim, cpus, board, .. }, recorder) = (&self.machine, Rc::new(recorder));
         let vfs = if mounted.file_system.has_page_cache() {
             Vfs::cached(sim, cpus, board, recorder)
@@ -120,11 +147,14 @@ impl Session {
                 Event::Wait(until_ns) => self.machine.sim.sleep_until(until_ns).await,
                 Event::Command(command) => {
                     let begun_at = self.changes();
-                    self.step(&command).await?;
+                    let error = self.step(&command).await?;
+                    let returned_at = self.changes();
+                    let command = *command;
                     if let Some(shadow) = &self.shadow {
                         let mut history = shadow.history.borrow_mut();
-                        history.call_returned(&command.place, begun_at, self.changes());
+                        history.call_returned(&command.place, begun_at, returned_at);
                     }
+                    self.calls.push(Done { process: 0, command, returned_at, error });
                 }
                 Event::Processes(place, walks) => self.processes(&place, walks).await?,
             }
@@ -141,38 +171,79 @@ impl Session {
         let ends = Rc::new(ProcessEnds::new(shadow.clone(), self.machine.mtd.clone()));
         runner.run_processes(walks, ends.clone()).await;
         self.refused_lines += ends.refused_lines();
+        self.calls.extend(ends.take_calls());
         ends.error().map_or(Ok(()), Err)
     }
 
-    async fn step(&mut self, command: &Command) -> Result<(), CrashError> {
+    /// Carries a line out; how its call failed, if that is no reason to stop.
+    async fn step(&mut self, command: &Command) -> Result<Option<Errno>, CrashError> {
         let place = &command.place;
         let failed = |reason: String| CrashError::Line { place: place.clone(), reason };
         if let Some(shadow) = &self.shadow {
             shadow.history.borrow_mut().call_begins(place);
         }
         if matches!(command.step, Step::Exit) && self.mounted.is_none() {
-            return Ok(());
+            return Ok(None);
         }
         let Step::Control(control) = &command.step else {
             let Some((_, runner)) = &self.mounted else {
                 return Err(not_mounted(place));
             };
-            return match runner.carry_out(command).await {
-                Ok(_) => Ok(()),
-                Err(error) if is_refusal(&error) => {
+            let command = &self.spoiled(command).await;
+            let end = runner.carry_out(command).await;
+            let error = failure_of(command, &end);
+            return match end {
+                Ok(_) => Ok(error),
+                Err(refusal) if is_refusal(&refusal) => {
                     self.refused_lines += 1;
-                    Ok(())
+                    Ok(error)
                 }
                 Err(error) => Err(failed(error.to_string())),
             };
         };
+        self.control(control, place).await.map(|()| None)
+    }
+
+    /// The command as a layer carries it out that swallows calls of `fsync`.
+    async fn spoiled(&self, command: &Command) -> Command {
+        let mut spoiled = command.clone();
+        let (Sabotage::SwallowFsyncs(whose), Some((vfs, _))) = (self.sabotage, &self.mounted)
+        else {
+            return spoiled;
+        };
+        match &mut spoiled.step {
+            Step::Fsync { target, .. } => {
+                // The name of an open file goes before a path: none of the scripts with a sabotage has one.
+                let found = vfs.stat(target).await;
+                if found.is_ok_and(|attributes| whose.has(attributes.kind)) {
+                    // A step that succeeds, and of which the file system learns nothing.
+                    spoiled.step = Step::Sleep { milliseconds: 0 };
+                }
+            }
+            Step::Put { call, .. }
+            | Step::PutMany { call, .. }
+            | Step::Append { call, .. }
+            | Step::Write { call, .. }
+            | Step::RandomWrite { call, .. }
+                if whose == Forgotten::Files =>
+            {
+                call.sync = Sync::Never;
+            }
+            _ => {}
+        }
+        spoiled
+    }
+
+    async fn control(&mut self, control: &ControlLine, place: &Place) -> Result<(), CrashError> {
+        let failed = |reason: String| CrashError::Line { place: place.clone(), reason };
         match control {
             ControlLine::Log(_)
             | ControlLine::Workload(_)
             | ControlLine::Phase(_)
             | ControlLine::End
             | ControlLine::DropCaches
-            | ControlLine::Settle { .. } => Ok(()),
+            | ControlLine::Settle { .. }
+            | ControlLine::AtRest(_) => Ok(()),
             ControlLine::Mount { .. } | ControlLine::MountGiven { .. }
                 if self.mounted.is_some() =>
             {
@@ -201,6 +272,18 @@ impl Session {
 fn not_mounted(place: &Place) -> CrashError {
     let reason = "nothing is mounted: put `mount -` before this line".to_owned();
     CrashError::Line { place: place.clone(), reason }
+}
+
+/// How a call failed, whether or not its line expects that; none if it succeeded.
+pub(crate) fn failure_of(
+    command: &Command,
+    end: &Result<Option<RunError>, Failed>,
+) -> Option<Errno> {
+    match (end, command.expectation) {
+        (Ok(Some(error)) | Err(Failed::Call(error)), _) => Some(error.error),
+        (Ok(None), Expectation::Failure(expected)) => Some(expected),
+        _ => None,
+    }
 }
 
 /// A call for which there is no space, or which the file system lacks: it changed nothing that a cut could show.
@@ -264,20 +347,22 @@ pub(crate) fn reference(
             machine,
             kind,
             way,
-            forgets_syncs: sabotage == Sabotage::ForgetSyncs,
+            sabotage,
             epoch_seconds,
             shadow: None,
             mounted: None,
             refused_lines: 0,
+            calls: Vec::new(),
         };
         session.mount(guarantee).await?;
         session.play(&script).await?;
         let shadow = session.shadow.expect("mounted before the first line");
         let history = shadow.history.borrow().clone();
-        Ok::<_, CrashError>((history, session.refused_lines))
+        Ok::<_, CrashError>((history, session.refused_lines, session.calls))
     });
-    let (history, refused_lines) = outcome.value.expect("the power of this run is not cut")?;
+    let (history, refused_lines, calls) =
+        outcome.value.expect("the power of this run is not cut")?;
     let mut chip_after = outcome.chip;
     let journal = chip_after.take_journal();
-    Ok(Reference { before: chip, request, journal, history, refused_lines })
+    Ok(Reference { before: chip, request, journal, history, calls, refused_lines })
 }

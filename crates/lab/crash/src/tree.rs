@@ -181,7 +181,7 @@ async fn read_content<F: FileSystem>(
     }
 }
 
-async fn read_row<F: FileSystem>(
+pub(crate) async fn read_row<F: FileSystem>(
     file_system: &F,
     inode: InodeNumber,
     attributes: &Attributes,

@@ -59,6 +59,12 @@ use Group::{Block, Call, Closing, Descriptor, Harness, Prefix};
 /// All commands, sorted by name.
 pub const COMMANDS: &[CommandRow] = &[
     row(
+        "ack",
+        Harness,
+        &["ack N"],
+        "the application has told its user that step N is done: a cut behind it must not take that back",
+    ),
+    row(
         "append",
         Call,
         &["append PATH LENGTH CHUNK KIND SEED [SYNC]"],
@@ -96,6 +102,24 @@ pub const COMMANDS: &[CommandRow] = &[
         Block,
         &["every PERIOD for DURATION { LINES }"],
         "carries the lines out at the multiples of PERIOD, for DURATION",
+    ),
+    row(
+        "expect",
+        Harness,
+        &[
+            "expect PATH old-or-new",
+            "expect PATH prefix",
+            "expect PATH whole",
+            "expect PATH absent-or-whole",
+            "expect one-of A B",
+        ],
+        "says what a power cut behind it must leave of a file; `nandlab crash` checks it",
+    ),
+    row(
+        "expect-tree",
+        Harness,
+        &["expect-tree NAME"],
+        "the same of all files: the tree is one of those that `tree NAME` kept",
     ),
     row(
         "fails",
@@ -234,6 +258,7 @@ pub const COMMANDS: &[CommandRow] = &[
     row("snap", Harness, &["snap NAME"], "keeps a copy of the chip under a name"),
     row("symlink", Call, &["symlink TARGET PATH"], "makes a symbolic link"),
     row("sync", Call, &["sync"], "makes everything durable"),
+    row("tree", Harness, &["tree NAME"], "keeps the tree as it is here, for `expect-tree NAME`"),
     row("truncate", Call, &["truncate PATH SIZE"], "sets the length of a file"),
     row(
         "try",

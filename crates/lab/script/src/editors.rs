@@ -39,8 +39,21 @@ fn kinds() -> [(&'static str, &'static str, Vec<&'static str>); 4] {
 }
 
 /// Words within a line that have a meaning of their own.
-const INNER: [&str; 8] =
-    ["fsync", "fsynceach", "noreplace", "exchange", "whiteout", "keep-size", "punch-hole", "in"];
+const INNER: [&str; 13] = [
+    "fsync",
+    "fsynceach",
+    "noreplace",
+    "exchange",
+    "whiteout",
+    "keep-size",
+    "punch-hole",
+    "in",
+    "old-or-new",
+    "prefix",
+    "whole",
+    "absent-or-whole",
+    "one-of",
+];
 
 /// The syntax file of Vim.
 pub fn vim_syntax() -> String {

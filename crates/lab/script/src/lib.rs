@@ -15,6 +15,7 @@ mod order;
 mod parse;
 mod place;
 mod processes;
+mod rest;
 mod run;
 mod run_error;
 mod step;
@@ -30,6 +31,7 @@ pub use order::{Given, Order, blocks_wanted, with_mounts};
 pub use parse::parse;
 pub use place::{Pass, Place, ScriptError};
 pub use processes::Observer;
+pub use rest::{Expect, FileForm, RestLine};
 pub use run::Runner;
 pub use run_error::{Failed, RunError};
 pub use step::{

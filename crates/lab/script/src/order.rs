@@ -1,6 +1,7 @@
 //! Which lines make sense after which: what can be said of a script before it runs.
 
 use crate::place::Place;
+use crate::rest::{Expect, RestLine};
 use crate::step::{ControlLine, Step, UBI_VOLUME};
 use crate::tree::{Command, Line, Node, Script};
 use std::collections::BTreeSet;
@@ -72,14 +73,16 @@ pub struct Order<'a> {
     has_chip: bool,
     /// Names of chips that were kept.
     kept: BTreeSet<String>,
+    /// Names of trees that were kept.
+    trees: BTreeSet<String>,
 }
 
 impl<'a> Order<'a> {
     /// Before the first line. `given` is the file system of `mount -`.
     pub fn new(given: Option<Given<'a>>) -> Self {
-        let kept = BTreeSet::new();
+        let (kept, trees) = (BTreeSet::new(), BTreeSet::new());
         // A run begins with the chip that it is given.
-        Self { given, is_mounted: false, is_attached: false, has_chip: true, kept }
+        Self { given, is_mounted: false, is_attached: false, has_chip: true, kept, trees }
     }
 
     /// Goes on by a line.
@@ -169,12 +172,22 @@ impl<'a> Order<'a> {
                 (self.is_mounted, self.is_attached) = (false, false);
                 Ok(())
             }
+            ControlLine::AtRest(RestLine::Tree(name)) => {
+                self.trees.insert(name.clone());
+                Ok(())
+            }
+            ControlLine::AtRest(RestLine::Expect(Expect::Tree(name)))
+                if !self.trees.contains(name) =>
+            {
+                Err(format!("no tree was kept as `{name}`: put `tree {name}` before this line"))
+            }
             ControlLine::Settle { .. }
             | ControlLine::Log(_)
             | ControlLine::Workload(_)
             | ControlLine::Phase(_)
             | ControlLine::End
-            | ControlLine::DropCaches => Ok(()),
+            | ControlLine::DropCaches
+            | ControlLine::AtRest(RestLine::Acknowledge(_) | RestLine::Expect(_)) => Ok(()),
         }
     }
 

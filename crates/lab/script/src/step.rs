@@ -1,5 +1,6 @@
 //! What a line of a script asks for.
 
+use crate::rest::RestLine;
 use crate::{DataKind, Xorshift};
 use fs_api::FileType;
 use vfs::RenameMode;
@@ -264,4 +265,6 @@ pub enum ControlLine {
     Load(String),
     /// `powercut`: the supply fails between two operations, and comes back.
     PowerCut,
+    /// `expect`, `expect-tree`, `tree` and `ack`: what the application relies on.
+    AtRest(RestLine),
 }

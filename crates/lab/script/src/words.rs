@@ -2,6 +2,7 @@
 
 use crate::DataKind;
 use crate::commands::{COMMANDS, Group};
+use crate::rest::{Expect, RestLine, file_expectation};
 use crate::step::{
     AllocateMode, Attach, ControlLine, OpenData, OpenFlags, OpenSync, Step, Sync, UBI_VOLUME,
     Volume, WriteCall,
@@ -211,7 +212,29 @@ impl<'a> Words<'a> {
             }
             "load" => ControlLine::Load(self.word("a name")?.to_owned()),
             "powercut" => ControlLine::PowerCut,
+            "expect" => ControlLine::AtRest(RestLine::Expect(self.expectation()?)),
+            "expect-tree" => {
+                let name = self.word("the name of a tree")?.to_owned();
+                ControlLine::AtRest(RestLine::Expect(Expect::Tree(name)))
+            }
+            "tree" => ControlLine::AtRest(RestLine::Tree(self.word("a name")?.to_owned())),
+            "ack" => {
+                ControlLine::AtRest(RestLine::Acknowledge(self.number("the number of the step")?))
+            }
             other => return Err(unknown(other)),
+        })
+    }
+
+    fn expectation(&mut self) -> Result<Expect, String> {
+        // All words at once: their number tells what the first of them means.
+        let (mut words, mut columns) = (Vec::new(), Vec::new());
+        while let Some(word) = self.rest.as_slice().first() {
+            words.push((word.text.as_str(), self.path()?));
+            columns.push(self.at);
+        }
+        file_expectation(&words).map_err(|(wrong, reason)| {
+            self.at = columns.get(wrong).copied().unwrap_or(self.end);
+            reason
         })
     }
 

@@ -422,7 +422,8 @@ impl Session {
                 mtd.replace_chip(kept.clone());
             }
             // The chip goes when the next one comes; `Order` refuses what would need it until then.
-            ControlLine::RemoveChip | ControlLine::Workload(_) => {}
+            // Expectations are not looked at: that would read the chip, and change what is counted.
+            ControlLine::RemoveChip | ControlLine::Workload(_) | ControlLine::AtRest(_) => {}
             ControlLine::PowerCut => unreachable!("carried out by the caller"),
             ControlLine::Format { .. }
             | ControlLine::Attach(_)

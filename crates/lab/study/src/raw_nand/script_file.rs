@@ -60,9 +60,11 @@ fn has_equal_bytes(step: &Step) -> bool {
 
 /// System calls, and lines that mean something, or nothing, on one mount.
 fn is_work(step: &Step) -> bool {
-    use ControlLine::{DropCaches, End, Log, Phase, Workload};
+    use ControlLine::{AtRest, DropCaches, End, Log, Phase, Workload};
     match step {
-        Step::Control(line) => matches!(line, DropCaches | End | Log(_) | Phase(_) | Workload(_)),
+        Step::Control(line) => {
+            matches!(line, AtRest(_) | DropCaches | End | Log(_) | Phase(_) | Workload(_))
+        }
         _ => true,
     }
 }
