@@ -38,7 +38,7 @@ def cut_sample(
 
     `file_systems` has names and profiles: the kernels whose code the comparison is about.
     """
-    known = {str(row["name"]) for row in engine.listing("guarantees")}
+    known = {str(row["name"]) for row in engine.listing("guarantees")} - set(on_block_device())
     text = script.read_text(encoding="utf-8")
     found = []
     for name, profile in file_systems:

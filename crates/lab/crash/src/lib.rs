@@ -9,25 +9,35 @@
 //! mount. A cut within a read leaves the medium as the next operation with nothing of it written
 //! does, so cut points are programs and erases.
 
+mod card_cuts;
+mod changes;
 mod cuts;
 mod error;
+mod explanation;
 mod guarantee;
 mod history;
 mod judge;
+mod judge_checkpoints;
 mod judge_names;
+mod judge_sectors;
 mod judgement;
+mod mixture;
 mod mount_lines;
 mod process_ends;
 mod recorder;
 mod recover;
 mod reference;
+mod rewrites;
 mod shadow_model;
 mod tree;
+mod unflushed;
 
+pub use card_cuts::Cached;
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use error::CrashError;
 pub use guarantee::{
-    TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees, guarantees_in_markdown,
+    CACHE_MODELS, TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees,
+    guarantees_in_markdown,
 };
 pub use history::{CallMark, CallsAround, Dirty, History, State, Window};
 pub use judge::judge;

@@ -1,9 +1,10 @@
 //! The calls of processes that run side by side, noted as those of one process are.
 
+use crate::changes::Changes;
 use crate::error::CrashError;
 use crate::reference::is_refusal;
 use crate::shadow_model::ShadowModel;
-use mtd::Mtd;
+use mount::Kind;
 use script::{Command, Failed, Observer, Place, RunError, Step};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,7 +12,8 @@ use std::rc::Rc;
 /// Notes the calls of the processes of a `concurrent`.
 pub(crate) struct ProcessEnds {
     shadow: Rc<ShadowModel>,
-    mtd: Rc<Mtd>,
+    changes: Changes,
+    kind: &'static Kind,
     /// Operations that had changed the medium when the call under way began.
     begun_at: Cell<u64>,
     refused_lines: Cell<u64>,
@@ -19,9 +21,9 @@ pub(crate) struct ProcessEnds {
 }
 
 impl ProcessEnds {
-    pub(crate) fn new(shadow: Rc<ShadowModel>, mtd: Rc<Mtd>) -> Self {
+    pub(crate) fn new(shadow: Rc<ShadowModel>, changes: Changes, kind: &'static Kind) -> Self {
         let (begun_at, refused_lines) = (Cell::new(0), Cell::new(0));
-        Self { shadow, mtd, begun_at, refused_lines, error: RefCell::default() }
+        Self { shadow, changes, kind, begun_at, refused_lines, error: RefCell::default() }
     }
 
     /// Calls that the file system refused for want of space, or because it lacks them.
@@ -36,7 +38,7 @@ impl ProcessEnds {
     }
 
     fn changes(&self) -> u64 {
-        self.mtd.with_chip(|chip| chip.journaled())
+        self.changes.count()
     }
 }
 
@@ -58,7 +60,7 @@ impl Observer for ProcessEnds {
     ) -> bool {
         match end {
             Ok(_) => {}
-            Err(failed) if is_refusal(&failed) => {
+            Err(failed) if is_refusal(&failed, self.kind) => {
                 self.refused_lines.set(self.refused_lines.get() + 1);
             }
             Err(failed) => {

@@ -7,6 +7,8 @@ mod judge;
 mod judge_by_itself;
 mod model;
 mod mount_lines;
+mod on_cards;
+mod on_mtdblock;
 mod small;
 mod support;
 mod watched;
