@@ -41,6 +41,7 @@ impl ImageOnChip {
         let plain_block = page_bytes * geometry.pages_per_block as usize;
         let spare_block =
             plain_block + geometry.page_oob_bytes as usize * geometry.pages_per_block as usize;
+        // Every block of an attached device begins with this header (`ubi_io_read_ec_hdr`).
         let is_ubi = bytes.starts_with(UBI_MAGIC);
         // A length can be whole both ways; then the second header of UBI tells where a block begins.
         let is_plain_ubi = is_ubi
@@ -59,10 +60,12 @@ impl ImageOnChip {
                 ),
             ));
         }
+        // A disk image may end within a block, whose rest stays erased.
         let blocks = bytes.len().div_ceil(if has_spare { spare_block } else { plain_block });
         let blocks = u32::try_from(blocks).map_err(|_| {
             ImageError::content(path, format!("{} bytes are more than a chip has", bytes.len()))
         })?;
+        // Big endian, as all numbers of UBI.
         let header = bytes.get(UBI_HEADER_OFFSET).and_then(|bytes| bytes.try_into().ok());
         let ubi_header_offset = header.filter(|_| is_ubi).map(u32::from_be_bytes);
         Ok(Self { bytes, has_spare, blocks, ubi_header_offset })
@@ -107,6 +110,7 @@ impl ImageOnChip {
         let (bytes, page_bytes) = (self.bytes.clone(), part.geometry.page_data_bytes as usize);
         let outcome = run(blank, &Driver::of_tool(layout), 0, async move |machine| {
             for (number, page) in bytes.chunks(page_bytes).enumerate() {
+                // A page of ones is left erased: UBI and UBIFS write it later, and no page twice.
                 if page.iter().any(|byte| *byte != 0xff) {
                     let mut whole = page.to_vec();
                     whole.resize(page_bytes, 0xff);

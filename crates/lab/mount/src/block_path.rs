@@ -151,6 +151,7 @@ impl BlockPath {
             BlockDeviceChoice::MtdBlock => true,
             BlockDeviceChoice::Device(spec) => spec.cache.bytes > 0,
         };
+        // The bytes of a card outlive a machine where a power cut is looked at.
         if let Under::Timed(store) = &under {
             for (sector, bytes) in card.contents().sectors() {
                 store.put(sector, bytes);
@@ -365,6 +366,7 @@ impl BlockMedium for BlockPath {
             }
             let mut bio = self.bio(Direction::Write, flags.is_sync, first_block..end);
             bio.noidle &= !flags.is_direct;
+            // What mtdblock writes is in the journal of the chip.
             let is_card = matches!(self.under, Under::Timed(_));
             let number = if is_card { self.card.write(bio.sector, &bytes) } else { None };
             let handle = self.submit(bio, Rc::new(RefCell::new(bytes))).await;

@@ -52,6 +52,7 @@ impl CardContents {
     pub fn put(&mut self, sector: u64, bytes: &[u8]) {
         assert!(bytes.len().is_multiple_of(SECTOR_BYTES), "{} bytes", bytes.len());
         for (sector, bytes) in (sector..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
+            // Most sectors of a fresh card are zero, and take no room.
             if bytes.iter().all(|byte| *byte == 0) {
                 self.sectors.remove(&sector);
             } else {
@@ -98,6 +99,7 @@ impl CardSlot {
     /// Notes what is done from now on.
     pub fn start_journal(&self) {
         *self.journal.borrow_mut() = Some(Vec::new());
+        // Numbers of writes begin at zero with each journal.
         self.done.borrow_mut().clear();
         self.journals.set(self.journals.get() + 1);
     }
@@ -134,6 +136,7 @@ impl CardSlot {
             return;
         };
         self.done.borrow_mut().push(write.number);
+        // Without a cache, done is done: `cache.bytes` of 0 is a write through to the medium.
         if !has_cache {
             self.flushed(&[write.number]);
         }
@@ -146,6 +149,7 @@ impl CardSlot {
 
     /// The flush came to its end.
     pub(crate) fn flushed(&self, covered: &[usize]) {
+        // Those that ended while the flush was under way wait for the next one.
         self.done.borrow_mut().retain(|write| !covered.contains(write));
         if let Some(journal) = self.journal.borrow_mut().as_mut() {
             let mut writes = covered.to_vec();

@@ -2,6 +2,7 @@
 
 mod document;
 mod exhaustive;
+mod from_images;
 mod history;
 mod judge;
 mod judge_by_itself;
