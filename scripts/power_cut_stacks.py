@@ -1,4 +1,4 @@
-"""Writes the table of stacks in docs/power-cuts.md: what power cuts left of each file system on each medium."""
+"""Writes the table of stacks in docs/power-cuts.md: what cuts left of each file system."""
 
 import sys
 from collections import Counter

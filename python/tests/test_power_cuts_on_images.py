@@ -22,7 +22,8 @@ def plain(dump: Path) -> bytes:
     """A dump without its spare areas."""
     data = dump.read_bytes()
     whole = PAGE + SPARE
-    assert data and not len(data) % (whole * PAGES)
+    assert data
+    assert not len(data) % (whole * PAGES)
     return b"".join(data[at : at + PAGE] for at in range(0, len(data), whole))
 
 
@@ -79,7 +80,7 @@ def test_a_card_begins_with_a_disk_image(tmp_path: Path, fs: str, blocks: int) -
 def test_models_and_devices_that_do_not_fit_are_refused() -> None:
     with pytest.raises(NandlabError, match="--torn: `prefix` is no way"):
         nandlab.crash(NEW, fs="fat", block_device="emmc-5.1-64gb", torn=["prefix"])
-    with pytest.raises(NandlabError, match="--block-device: .*raw NAND itself"):
+    with pytest.raises(NandlabError, match=r"--block-device: .*raw NAND itself"):
         nandlab.crash(NEW, fs="jffs2", block_device="emmc-5.1-64gb")
 
 

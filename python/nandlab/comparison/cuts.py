@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nandlab import engine
+from nandlab.comparison.request import on_block_device
 from nandlab.engine import Progress
 from nandlab.interruption import received
 
