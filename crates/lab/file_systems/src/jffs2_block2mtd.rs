@@ -51,7 +51,7 @@ const GUARANTEE: Guarantee = Guarantee {
     new_attribute_is_synced: false,
     keeps_modes: true,
     empties_before_unlink: &[],
-    safe: "nothing; what sync wrote is likely there until the next write",
+    safe: "nothing: sync writes the pages of the device, and no flush follows",
     new_file: "nothing",
     beyond: "it mounts and works on; what it shows may be of different times",
     beyond_torn_page: "the same",
