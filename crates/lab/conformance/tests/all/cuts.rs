@@ -1,7 +1,7 @@
 //! The power is cut at drawn operations of the medium: each row keeps its guarantee.
 
 use crate::every_kind::{chip, driver, request};
-use conformance::{Area, play_lines, succeeding};
+use conformance::{Area, succeeding};
 use crash::{Crash, CrashError, Cuts, Sabotage, Setup};
 use file_systems::KINDS;
 use mount::{Kind, run};
