@@ -164,7 +164,7 @@ def _dots(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[st
         "mark": {"type": "point", "filled": True, "size": 50, "opacity": 0.85},
         "encoding": {"x": _value(title, is_log=is_log), **_told(points)},
     }
-    return finished([dots, *_whiskers(points, "x")], {"y": rows}, points, spec)
+    return finished([dots, *_whiskers(points, "x", is_log=is_log)], {"y": rows}, points, spec)
 
 
 def _bars(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[str, Any]:
@@ -202,7 +202,8 @@ def _lines(points: list[dict[str, Any]], spec: FigureSpec, title: str) -> dict[s
     layers = [{"mark": line, "encoding": {**encoding, "strokeDash": dashes}}]
     if spec.kind != "curve":
         layers.append({"mark": {**dots, "size": 40}, "encoding": encoding})
-    return finished([*layers, *_whiskers(points, "y")], {"x": x}, points, spec)
+    whiskers = _whiskers(points, "y", is_log=log_y)
+    return finished([*layers, *whiskers], {"x": x}, points, spec)
 
 
 def _ticks(points: Sequence[Mapping[str, Any]], spec: FigureSpec) -> dict[str, Any]:
@@ -224,16 +225,30 @@ def _value(title: str, *, is_log: bool = False) -> dict[str, Any]:
     return {**plain, "scale": {"type": "log" if is_log else "linear", "nice": True}}
 
 
-def _whiskers(points: Sequence[Mapping[str, Any]], axis: str) -> list[dict[str, Any]]:
-    """Error bars along an axis, wherever there is an interval."""
+def _whiskers(
+    points: Sequence[Mapping[str, Any]], axis: str, *, is_log: bool = False
+) -> list[dict[str, Any]]:
+    """Error bars along an axis, wherever there is an interval.
+
+    On a logarithmic axis an interval that reaches 0 begins at the least of what is shown: one end
+    that has no place there would take the place of all others.
+    """
     if not any(point.get("low") is not None for point in points):
         return []
-    ends = {axis: {"field": "low", "type": "quantitative"}, f"{axis}2": {"field": "high"}}
+    low: dict[str, Any] = {"field": "low", "type": "quantitative"}
+    change: list[dict[str, Any]] = [{"filter": "isValid(datum.low)"}]
+    if is_log:
+        ends = [point[name] for point in points for name in ("value", "low")]
+        least = min((end for end in ends if end is not None and end > 0), default=None)
+        if least is None:
+            return []
+        change.append({"calculate": f"datum.low > 0 ? datum.low : {least!r}", "as": "from"})
+        low["field"] = "from"
     return [
         {
-            "transform": [{"filter": "isValid(datum.low)"}],
+            "transform": change,
             "mark": {"type": "rule", "strokeWidth": 1.5},
-            "encoding": {**ends, "color": {"value": _GREY}},
+            "encoding": {axis: low, f"{axis}2": {"field": "high"}, "color": {"value": _GREY}},
         }
     ]
 
