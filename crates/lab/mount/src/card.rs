@@ -3,7 +3,8 @@
 //!
 //! The layer itself keeps what it has acknowledged as durable, whatever chip operation is torn
 //! (`ftl`, `tests/all/power_storm.rs`). So what a cut can leave is told by the host's side alone: each write that
-//! no flush has covered may be there or not. eMMC (JESD84-B51, FLUSH_CACHE) and ATA (ACS-3) promise no order among them.
+//! no flush has covered may be there or not. eMMC (JESD84-B51, `FLUSH_CACHE`) and ATA (ACS-3) promise no order among
+//! them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -85,6 +85,7 @@ pub const TORN_PAGE: &[Torn] = &[Torn::Prefix, Torn::DataOnly];
 
 /// The guarantee of a file system.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "habits of real code, each of its own")]
 pub struct Guarantee {
     /// Name of the file system.
     pub kind: &'static str,
