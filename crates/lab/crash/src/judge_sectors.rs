@@ -122,7 +122,7 @@ pub(crate) fn hazards(history: &History, window: &Window, found: &Tree) -> Vec<&
         row.facts.kind == FileType::Regular
             && !inodes.into_iter().any(|inode| {
                 let versions = versions(history, window, inode);
-                let versions: Vec<&Row> = versions.iter().map(|row| row.as_ref()).collect();
+                let versions: Vec<&Row> = versions.iter().map(AsRef::as_ref).collect();
                 is_mixture(&versions, row)
             })
     };

@@ -82,14 +82,13 @@ impl Crash {
         let history = self.history_shared();
         let window = history.window(cut);
         let trial = Trial { history: history.clone(), window, torn: model.torn };
-        let (recovered, found) = match self.card_after(cut as usize, model) {
-            Some(contents) => self.recover_card(contents, &trial),
-            None => {
-                let chip = self.chip_after(cut, model)?;
-                let (recovered, _, found) =
-                    recover(chip, CardContents::default(), self.setup(), &trial);
-                (recovered, found)
-            }
+        let (recovered, found) = if let Some(contents) = self.card_after(cut as usize, model) {
+            self.recover_card(contents, &trial)
+        } else {
+            let chip = self.chip_after(cut, model)?;
+            let (recovered, _, found) =
+                recover(chip, CardContents::default(), self.setup(), &trial);
+            (recovered, found)
         };
         // Another violation says nothing here: it is told of the cut itself, beside the tree that was found.
         let failure = match (&found, recovered) {
