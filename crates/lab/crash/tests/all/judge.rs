@@ -388,10 +388,10 @@ fn bytes_of_a_write_are_old_or_new() {
     let mut moded = mixed(*b"baa");
     edit(&mut moded, "x", |row| row.facts.permissions = 0o777);
     // One checkpoint is never half of another, and what FAT mixes is told as a hazard: `judge_on_block.rs`.
-    let mixes = |guarantee: &&'static Guarantee| {
+    let is_mixing = |guarantee: &&'static Guarantee| {
         !matches!(guarantee.order, Order::Checkpoints | Order::Sectors)
     };
-    for guarantee in guarantees().filter(mixes) {
+    for guarantee in guarantees().filter(is_mixing) {
         let steps = [At::synced(&tree(&a)), At::written(&tree(&b), 20)];
         let history = history(guarantee.kind, &steps);
         for torn in ALL_TORN {
