@@ -40,8 +40,7 @@ impl ShadowModel {
             numbers.insert(row.inode, number);
         }
         let mut contents = BTreeMap::new();
-        let first = Tree::read_known(&model, &mut contents, false).await;
-        let first = first.map_err(|(_, error)| error)?.kept_by(guarantee);
+        let first = Tree::read_known(&model, &mut contents).await.map_err(|(_, error)| error)?;
         Ok(Self {
             model,
             numbers: numbers.into(),
@@ -64,10 +63,9 @@ impl ShadowModel {
     /// The tree of the model now.
     async fn tree(&self) -> Result<Tree, Errno> {
         let mut contents = self.contents.take();
-        let read = Tree::read_known(&self.model, &mut contents, false).await;
+        let read = Tree::read_known(&self.model, &mut contents).await;
         self.contents.replace(contents);
-        let guarantee = self.history.borrow().guarantee();
-        let mut tree = read.map_err(|(_, error)| error)?.kept_by(guarantee);
+        let mut tree = read.map_err(|(_, error)| error)?;
         debug_assert!(tree.dangling.is_empty() && tree.unreadable.is_empty(), "memory is whole");
         // Rows that did not change are shared with the state before: a history of thousands of
         // states fits into memory.
