@@ -61,8 +61,10 @@ def test_kernel_and_simulator_choose_alike_where(
             )
         shown = {name: [getattr(recording, name) for recording in recordings] for name in COUNTED}
         # Each has what its kind is for, and none has what a kernel is said not to show.
+        # On several processors requests come in another order each time: a workload may show none.
+        is_shown = all if kind.processors == 1 else any
         for name in kind.needed(series):
-            assert all(shown[name]), (name, shown[name])
+            assert is_shown(shown[name]), (name, shown[name])
         for name in set(kind.counts) - set(kind.needed(series)):
             assert not any(shown[name]), (name, shown[name])
         queues = {len(recording.hardware_queues) for recording in recordings}
