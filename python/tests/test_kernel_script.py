@@ -209,7 +209,7 @@ def test_ubifs_costs_the_kernel_what_it_costs_here(tmp_path: Path) -> None:
         ("mount yaffs2 /dev/mtdblock0 -\n", [], "FILE:1: no distribution kernel has YAFFS2"),
         ("sync\n", [], "FILE:1: which file system is mounted? give --fs: jffs2, ubifs"),
         ("mount ubifs ubi0:a -\n", [], "FILE:1: the chip is not attached to UBI"),
-        ("unlnk a\n", [], "FILE:1: `unlnk` is no call; did you mean `unlink`?"),
+        ("unlnk a\n", [], "FILE:1:1: `unlnk` is no call; did you mean `unlink`?"),
         ("sync\n", ["--fs", "jffs2", "--blocks", "600"], "--blocks 600: the chip of --in kernel"),
         ("sync\n", ["--profile", "linux-2.6.29"], "--profile linux-2.6.29: no such kernel"),
     ],
