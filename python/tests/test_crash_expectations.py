@@ -78,7 +78,12 @@ def test_kept_expectations_and_scripts_without_any(
 )
 def test_the_sentence_of_a_line(line: dict[str, Any], sentence: str) -> None:
     place = {"line": 3, "column": 1, "passes": ""}
-    whole = {"expectation": "cfg whole", "line": place, "expectations": 1, "failed": 0} | line
+    whole = {
+        "expectation": "expect cfg whole",
+        "line": place,
+        "expectations": 1,
+        "failed": 0,
+    } | line
     assert expectation_sentence(whole) == sentence
 
 

@@ -395,6 +395,6 @@ def _broken_row(line: dict[str, Any], failure: dict[str, Any]) -> dict[str, Any]
         "operation": failure["operation"],
         "line": place["line"],
         "passes": place["passes"],
-        "expected": f"expect {line['expectation']} (line {line['line']['line']})",
+        "expected": f"{line['expectation']} (line {line['line']['line']})",
         "found": failure["found"],
     }

@@ -108,7 +108,7 @@ def expectation_sentence(line: Mapping[str, Any]) -> str:
     cuts, failed = line["cuts"], line["failed"]
     others = line["expectations"] - 1
     more = f" and {others} more of its passes" if others else ""
-    said = f"expect {line['expectation']}{more} (line {line['line']['line']})"
+    said = f"{line['expectation']}{more} (line {line['line']['line']})"
     if not cuts:
         return f"{said}: no cut came behind it"
     counted = f"{cuts:,} cut" if cuts == 1 else f"{cuts:,} cuts"

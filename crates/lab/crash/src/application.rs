@@ -210,7 +210,7 @@ impl Application {
         };
         let expectation = &mut self.expectations[number];
         if let Some(reason) = contradiction(expectation, &held) {
-            let reason = format!("expect {}: {reason}", expectation.expect);
+            let reason = format!("{}: {reason}", expectation.expect);
             return Err(CrashError::Line { place: place.clone(), reason });
         }
         expectation.rests.push(Rest { at, held: Held::Files(held) });

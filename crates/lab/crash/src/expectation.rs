@@ -330,30 +330,15 @@ fn bytes_text(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Acknowledged, Expectation, Held, Rest, Symptom};
-    use crate::tree::{Facts, Row, Tree};
-    use fs_api::FileType;
+    use crate::tree::Tree;
+    use crate::tree::made_up::{self, row};
     use script::{Expect, FileForm, Place};
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    fn row(bytes: &[u8]) -> Arc<Row> {
-        let facts = Facts {
-            kind: FileType::Regular,
-            permissions: 0o644,
-            owner: (0, 0),
-            links: 1,
-            size_bytes: bytes.len() as u64,
-            device: (0, 0),
-            target: Vec::new(),
-            extended: BTreeMap::new(),
-        };
-        Arc::new(Row { inode: 1, facts, content: Arc::new(bytes.to_vec()) })
-    }
-
     fn tree(files: &[(&str, &str)]) -> Tree {
-        let rows =
-            files.iter().map(|(path, bytes)| (path.as_bytes().into(), row(bytes.as_bytes())));
-        Tree { rows: rows.collect(), ..Tree::default() }
+        let files: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, text)| (*path, text.as_bytes())).collect();
+        made_up::tree(&files)
     }
 
     /// Rest points after 10, 20 and so on operations, each with what the files hold there.

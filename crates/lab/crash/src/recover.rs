@@ -286,30 +286,10 @@ mod tests {
     use super::{ViolationKind, WITNESS, WITNESS_CONTENT, check_findings, compare_again};
     use crate::guarantee::find_guarantee;
     use crate::history::History;
-    use crate::tree::{Facts, Row, Tree};
-    use fs_api::FileType;
+    use crate::tree::Tree;
+    use crate::tree::made_up::tree;
     use mount::{Finding, Place, Severity};
     use nand::Torn;
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
-    fn tree(files: &[(&str, &[u8])]) -> Tree {
-        let row = |bytes: &[u8]| {
-            let facts = Facts {
-                kind: FileType::Regular,
-                permissions: 0o644,
-                owner: (0, 0),
-                links: 1,
-                size_bytes: bytes.len() as u64,
-                device: (0, 0),
-                target: Vec::new(),
-                extended: BTreeMap::new(),
-            };
-            Arc::new(Row { inode: 1, facts, content: Arc::new(bytes.to_vec()) })
-        };
-        let rows = files.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), row(bytes)));
-        Tree { rows: rows.collect(), ..Tree::default() }
-    }
 
     /// What is found where `before` was, with the file that was written in between; path and words.
     fn compared(before: &Tree, after: &Tree, witness: Option<&[u8]>, is_full: bool) -> String {

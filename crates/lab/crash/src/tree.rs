@@ -225,3 +225,33 @@ pub(crate) async fn read_row<F: FileSystem>(
     }
     Ok(Row { inode, facts, content })
 }
+
+/// Trees that tests make up.
+#[cfg(test)]
+pub(crate) mod made_up {
+    use super::{Facts, Row, Tree};
+    use fs_api::FileType;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    /// A file of these bytes.
+    pub(crate) fn row(bytes: &[u8]) -> Arc<Row> {
+        let facts = Facts {
+            kind: FileType::Regular,
+            permissions: 0o644,
+            owner: (0, 0),
+            links: 1,
+            size_bytes: bytes.len() as u64,
+            device: (0, 0),
+            target: Vec::new(),
+            extended: BTreeMap::new(),
+        };
+        Arc::new(Row { inode: 1, facts, content: Arc::new(bytes.to_vec()) })
+    }
+
+    /// Files by their paths.
+    pub(crate) fn tree(files: &[(&str, &[u8])]) -> Tree {
+        let rows = files.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), row(bytes)));
+        Tree { rows: rows.collect(), ..Tree::default() }
+    }
+}

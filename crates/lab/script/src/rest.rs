@@ -67,15 +67,15 @@ impl FileForm {
     }
 }
 
-/// As it stands in the script, without the first word.
+/// As it stands in the script.
 impl fmt::Display for Expect {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File { path, form } => write!(to, "{} {}", escape_path(path), form.name()),
+            Self::File { path, form } => write!(to, "expect {} {}", escape_path(path), form.name()),
             Self::OneOf([one, other]) => {
-                write!(to, "one-of {} {}", escape_path(one), escape_path(other))
+                write!(to, "expect one-of {} {}", escape_path(one), escape_path(other))
             }
-            Self::Tree(name) => write!(to, "tree {name}"),
+            Self::Tree(name) => write!(to, "expect-tree {name}"),
         }
     }
 }
@@ -161,7 +161,15 @@ mod tests {
                 _ => None,
             })
             .collect();
-        assert_eq!(shown, ["a/b old-or-new", "one-of whole", "one-of a%20b c", "tree t"]);
+        assert_eq!(
+            shown,
+            [
+                "expect a/b old-or-new",
+                "expect one-of whole",
+                "expect one-of a%20b c",
+                "expect-tree t"
+            ]
+        );
     }
 
     #[test]
