@@ -7,6 +7,9 @@ use crate::ALLOCATOR;
 use crate::processor_time::Stopwatch;
 use case::{Case, Outcome};
 use std::error::Error;
+use std::fs;
+use std::thread;
+use std::time::Duration;
 use table::CASES;
 
 /// What work of some size took.
@@ -28,6 +31,7 @@ impl Taken {
 
 /// Does the work of a case with so many units.
 fn measure(case: &Case, units: u64) -> Result<Taken, Box<dyn Error>> {
+    let (before_input, threads) = (ALLOCATOR.current_usage(), threads());
     // Prepared first: a trace in memory or a study file is not what the work takes.
     let work = case.prepare(units)?;
     let before = ALLOCATOR.current_usage();
@@ -37,8 +41,29 @@ fn measure(case: &Case, units: u64) -> Result<Taken, Box<dyn Error>> {
     let (seconds, peak) = (start.seconds(), ALLOCATOR.peak_usage());
     // Results are dropped before what stays is counted.
     drop(outcome?);
-    let kept_bytes = ALLOCATOR.current_usage().saturating_sub(before);
+    wait_for_threads(threads);
+    // The work has consumed its input as well.
+    let kept_bytes = ALLOCATOR.current_usage().saturating_sub(before_input);
     Ok(Taken { units, peak_bytes: peak - before, kept_bytes, seconds })
+}
+
+/// Threads of this process.
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// Waits until there are no more threads than before the work, a second at most.
+///
+/// A pool of rayon does not wait for its threads when it is dropped (`ThreadPool`, `Drop`). A worker that
+/// cuts UBIFS holds LZO's work memory of 128 KiB until it ends, which it may do a moment later.
+fn wait_for_threads(before: usize) {
+    const STEP: Duration = Duration::from_millis(10);
+    for _ in 0..100 {
+        if threads() <= before {
+            break;
+        }
+        thread::sleep(STEP);
+    }
 }
 
 /// Heap bytes that a further unit takes, by the difference of two runs.
