@@ -90,7 +90,8 @@ def script(
             device file. Without it: mtdblock on the chip.
         board: Use this host: a name (see `nandlab list boards`) or a board file. Without it: a host
             that takes no time.
-        image: Load this dump with spare areas into the chip first. Without it: an erased chip.
+        image: Load this image into the chip first: a dump with spare areas, or an image without, as
+            ubinize writes it. Without it: an erased chip.
         dump: Write the chip to this file at the end, with data and spare area of every page.
         dump_dir: Write the chips that the script keeps with snap and save into this folder.
         seed: Seed the values that a kernel takes from its clock.
@@ -282,7 +283,9 @@ def crash(
     *,
     fs: str,
     part: str | Path = "k9f2g08u0c",
-    blocks: int = 64,
+    block_device: str | Path | None = None,
+    image: Path | str | None = None,
+    blocks: int | None = None,
     pages_per_block: int | None = None,
     profile: str | None = None,
     every: int = 1,
@@ -294,7 +297,7 @@ def crash(
     jobs: int | None = None,
     out: Path | str | None = None,
 ) -> Crash:
-    """Cut the power of a script at every operation of the chip, and judge what is left.
+    """Cut the power of a script at every operation of the medium, and judge what is left.
 
     Lines `expect` of the script say what the application needs; they are judged beside the
     guarantees of the file system.
@@ -307,14 +310,19 @@ def crash(
         file: Script, or - for standard input. docs/scripts.md describes the language.
         fs: Use this file system (see `nandlab list file-systems`).
         part: Use this chip: a name (see `nandlab list parts`) or a part file.
-        blocks: Replace the number of blocks of the part.
+        block_device: Put FAT, NILFS2 or jffs2-block2mtd on a partition of this device, as large as
+            the chip: a name (see `nandlab list devices`) or a device file. Without it: mtdblock on
+            the chip, and emmc-4.5-64gb for jffs2-block2mtd.
+        image: Begin with this image: a dump with spare areas, an image of UBI, or a disk image of
+            FAT or NILFS2. Cuts begin when it is mounted; what it shows then is safe.
+        blocks: Replace the number of blocks of the part. Without it: those of the image, else 64.
         pages_per_block: Replace the pages of a block of the part. Smaller blocks are collected
             sooner.
         profile: Follow the code of this kernel or library, such as linux-6.12.
         every: Cut at every Nth operation.
         only: Cut only at this operation: the cut point of a violation.
-        torn: Leave this of a torn operation: nothing, prefix or data-only. May be repeated. Without
-            it: all three.
+        torn: Leave this of a torn operation: nothing, prefix or data-only; of the cache of a device
+            kept, lost or reordered. May be repeated. Without it: all three.
         show: Cut only at this operation. Show the tree that is found beside those that the
             application had before and would have had after the call.
         dump: Cut only at this operation, and write the chip to this file before it is mounted, with
@@ -336,6 +344,8 @@ def crash(
     options: dict[str, Any] = {
         "fs": fs,
         "part": part,
+        "block_device": block_device,
+        "image": image,
         "blocks": blocks,
         "pages_per_block": pages_per_block,
     }

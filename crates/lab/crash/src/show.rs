@@ -9,6 +9,7 @@ use crate::guarantee::TornModel;
 use crate::recover::{Trial, recover};
 use crate::tree::{Row, Tree};
 use fs_api::FileType;
+use mount::CardContents;
 use nand::Chip;
 use script::{ControlLine, Place, Step};
 use serde::Serialize;
@@ -74,11 +75,21 @@ impl Crash {
     /// # Errors
     /// [`CrashError::NoCutPoint`]; [`CrashError::Line`] of a call that cannot be followed.
     pub fn show(&self, cut: u64, model: &'static TornModel) -> Result<Shown, CrashError> {
-        let chip = self.chip_after(cut, model)?;
+        let operations = self.operations();
+        if cut >= operations {
+            return Err(CrashError::NoCutPoint { asked: cut, operations });
+        }
         let history = self.history_shared();
         let window = history.window(cut);
         let trial = Trial { history: history.clone(), window, torn: model.torn };
-        let (recovered, _, found) = recover(chip, self.setup(), &trial);
+        let (recovered, found) = if let Some(contents) = self.card_after(cut as usize, model) {
+            self.recover_card(contents, &trial)
+        } else {
+            let chip = self.chip_after(cut, model)?;
+            let (recovered, _, found) =
+                recover(chip, CardContents::default(), self.setup(), &trial);
+            (recovered, found)
+        };
         // Another violation says nothing here: it is told of the cut itself, beside the tree that was found.
         let failure = match (&found, recovered) {
             (None, Err(fault)) => Some(format!("{}: {}", fault.path, fault.found)),
@@ -97,7 +108,7 @@ impl Crash {
         Ok(Shown {
             cut_point: cut,
             torn: model.name,
-            operation: self.journal()[cut as usize].to_string(),
+            operation: self.operation(cut as usize),
             before: line(rest.checked_sub(1).and_then(|at| self.calls.get(at))),
             after: place(history.calls_around(cut).next.as_ref()),
             failure,
