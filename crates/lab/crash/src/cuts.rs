@@ -109,7 +109,7 @@ impl TornOutcome {
             *self.broken_expectations.entry(symptom.name()).or_default() += 1;
         }
         match &result.recovered {
-            Ok(Recovered { judgement, is_full, hazards }) => {
+            Ok(Recovered { judgement, is_full, hazards, .. }) => {
                 let mut hazards = hazards.clone();
                 self.recovered += 1;
                 self.full += u64::from(*is_full);
@@ -481,7 +481,8 @@ impl Crash {
         let Some(whole) = whole.filter(is_torn) else { return Err(violation) };
         let is_kept = *whole.is_kept.get_or_insert_with(|| {
             let window = self.history.window(whole.operation as u64);
-            let trial = Trial { history: self.history.clone(), window, torn: Torn::Nothing };
+            let history = self.history.clone();
+            let trial = Trial { history, window, torn: Torn::Nothing, is_reordered: false };
             let chip = whole.chip.clone();
             let recovery = || recover(chip, CardContents::default(), &self.setup, &trial).0;
             without_defect(recovery).is_ok()
@@ -508,7 +509,7 @@ impl Crash {
         let window = self.history.window(at as u64);
         // The line of the last state that may have been reached: the one the user looks for.
         let place = self.history.states()[*window.states.end()].place.clone();
-        let trial = Trial { history: self.history.clone(), window, torn: model.torn };
+        let trial = Trial::new(&self.history, window, model);
         let (recovered, shown) = match (&self.card, &before.card, model.cached) {
             (Some(run), Some(state), Some(cached)) => {
                 self.recover_card(run.left(state, at, cached, self.setup.seed), &trial)
@@ -589,8 +590,11 @@ impl Crash {
         (recovered, shown)
     }
 
-    /// What a cut of a card leaves on it.
-    pub(crate) fn card_after(&self, cut: usize, model: &'static TornModel) -> Option<CardContents> {
+    /// What a cut of a card leaves on it; none on a raw chip.
+    ///
+    /// # Panics
+    /// If there is no such operation.
+    pub fn card_after(&self, cut: usize, model: &'static TornModel) -> Option<CardContents> {
         let (run, cached) = (self.card.as_ref()?, model.cached?);
         let mut state = run.start();
         for at in 0..cut {
@@ -621,6 +625,7 @@ fn without_defect(recover: impl FnOnce() -> Result<Recovered, Fault>) -> Result<
             path: ".".into(),
             expected: "a recovery".into(),
             found: text.unwrap_or("a defect of the engine").to_owned(),
+            hazard: None,
         })
     })
 }
