@@ -76,19 +76,19 @@ are losses that the real code permits, by the cuts that met them.
 KERNEL_HEAD = """
 ## FAT's failures in a real kernel
 
-FAT orders nothing, so every pattern can fail on it. The disk after each failed cut was mounted by
-Linux {kernel}, and each file was read. A disk is alike if the kernel shows the same names with the
-same bytes as the simulator, or refuses what the simulator refuses. On mtdblock these are the cuts
-that leave `nothing` of an operation: a page that is torn in part fails its code on the chip, and a
-disk has no such code. These runs are made by `scripts/config_patterns_kernel.py`.
+FAT orders nothing, so every pattern can fail on it. Linux {kernel} mounted the disk after each
+failed cut and read each file. A disk is alike if the kernel shows the same names with the same
+bytes as the simulator, or refuses what the simulator refuses. On mtdblock these are the cuts that
+leave `nothing` of an operation: a page that is torn in part fails its code on the chip, and a disk
+has no such code. `scripts/config_patterns_kernel.py` makes these runs.
 
 | pattern | on | failed cuts | different disks | alike |
 |---|---|---:|---:|---:|
 """
 
 OWN_HEAD = """
-The same scripts were also carried out by Linux {kernel} itself, on a disk that recorded its writes
-in their order. Each prefix of them is a cut that reorders and tears nothing.
+The same kernel also carried out the scripts itself, on a disk that recorded its writes in their
+order. Each prefix of them is a cut that reorders and tears nothing.
 
 | pattern | cuts | what `cfg` is then |
 |---|---:|---|
@@ -149,11 +149,6 @@ class Stack:
         if self.block_device is not None:
             return f"card ({self.block_device})"
         return MTDBLOCK if self.file_system in ON_BLOCK_DEVICES else RAW_CHIP
-
-    @property
-    def name(self) -> str:
-        """As a finding names it."""
-        return self.file_system if self.on == RAW_CHIP else f"{self.file_system} on {self.on}"
 
     @property
     def promises(self) -> bool:
@@ -239,6 +234,10 @@ def findings(cells: Sequence[Cell]) -> Iterator[str]:
         holding = [_stack(cell) for cell in ours if not cell.failed]
         holds = f" It holds on {_joined(holding)}." if holding else ""
         yield f"**`{pattern}`** fails on {', '.join(shares)} cuts.{holds}{_torn(failing)}"
+    held = {_stack(cell) for cell in cells if not cell.failed}
+    lost = [name for name in dict.fromkeys(_stack(cell) for cell in cells) if name not in held]
+    if lost:
+        yield f"**No pattern** holds on {_joined(lost)}."
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -247,7 +246,9 @@ def _joined(names: Sequence[str]) -> str:
 
 def _stack(cell: Cell) -> str:
     """The stack of a cell, as a finding names it."""
-    return cell.file_system if cell.on == RAW_CHIP else f"{cell.file_system} on {cell.on}"
+    if cell.on == RAW_CHIP:
+        return cell.file_system
+    return f"{cell.file_system} on {'mtdblock' if cell.on == MTDBLOCK else 'a card'}"
 
 
 def _torn(failing: Sequence[Cell]) -> str:
@@ -286,9 +287,9 @@ def kernel_section(record: Mapping[str, Any]) -> str:
         alike = row["failed"] - len(row["differences"])
         text += f"| `{row['pattern']}` | {row['on']} | {row['failed']:,} | {row['disks']:,} "
         text += f"| {alike:,} |\n"
-    text += OWN_HEAD.format(kernel=record["kernel"])
+    text += OWN_HEAD
     for row in record["own"]:
-        how = ", ".join(f"{count:,} {name}" for name, count in row["found"].items())
+        how = ", ".join(f"{count:,} times {name}" for name, count in row["found"].items())
         text += f"| `{row['pattern']}` | {row['cuts']:,} | {how} |\n"
     return text
 
