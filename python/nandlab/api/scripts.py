@@ -90,7 +90,8 @@ def script(
             device file. Without it: mtdblock on the chip.
         board: Use this host: a name (see `nandlab list boards`) or a board file. Without it: a host
             that takes no time.
-        image: Load this dump with spare areas into the chip first. Without it: an erased chip.
+        image: Load this image into the chip first: a dump with spare areas, or an image without, as
+            ubinize writes it. Without it: an erased chip.
         dump: Write the chip to this file at the end, with data and spare area of every page.
         dump_dir: Write the chips that the script keeps with snap and save into this folder.
         seed: Seed the values that a kernel takes from its clock.
@@ -282,7 +283,9 @@ def crash(
     *,
     fs: str,
     part: str | Path = "k9f2g08u0c",
-    blocks: int = 64,
+    block_device: str | Path | None = None,
+    image: Path | str | None = None,
+    blocks: int | None = None,
     pages_per_block: int | None = None,
     profile: str | None = None,
     every: int = 1,
@@ -294,7 +297,7 @@ def crash(
     jobs: int | None = None,
     out: Path | str | None = None,
 ) -> Crash:
-    """Cut the power of a script at every operation of the chip, and judge what is left.
+    """Cut the power of a script at every operation of the medium, and judge what is left.
 
     Lines `expect` of the script say what the application needs; they are judged beside the
     guarantees of the file system.
@@ -307,18 +310,24 @@ def crash(
         file: Script, or - for standard input. docs/scripts.md describes the language.
         fs: Use this file system (see `nandlab list file-systems`).
         part: Use this chip: a name (see `nandlab list parts`) or a part file.
-        blocks: Replace the number of blocks of the part.
+        block_device: Put FAT, NILFS2 or jffs2-block2mtd on a partition of this device, as large as
+            the chip: a name (see `nandlab list devices`) or a device file. Without it: mtdblock on
+            the chip, and emmc-4.5-64gb for jffs2-block2mtd.
+        image: Load this image first: a dump with spare areas, an image of UBI, or a disk image of
+            FAT or NILFS2. Cuts begin when it is mounted; what it shows then is safe.
+        blocks: Replace the number of blocks of the part. Without it: those of the image, else 64.
         pages_per_block: Replace the pages of a block of the part. Smaller blocks are collected
             sooner.
         profile: Follow the code of this kernel or library, such as linux-6.12.
         every: Cut at every Nth operation.
         only: Cut only at this operation: the cut point of a violation.
-        torn: Leave this of a torn operation: nothing, prefix or data-only. May be repeated. Without
-            it: all three.
+        torn: Leave this of a torn operation: nothing, prefix or data-only; of the cache of a device
+            kept, lost or reordered. May be repeated. Without it: all three.
         show: Cut only at this operation. Show the tree that is found beside those that the
             application had before and would have had after the call.
-        dump: Cut only at this operation, and write the chip to this file before it is mounted, with
-            data and spare area of every page. Without --torn nothing of the operation is left.
+        dump: Cut only at this operation, and write the medium to this file before it is mounted: a
+            chip with data and spare area of every page, the partition of a block device as a disk
+            image. Without --torn the model is nothing, or lost of a device with a cache.
         seed: Seed the values that a kernel takes from its clock.
         jobs: Check this many cuts at the same time. Without it: one for each processor.
         out: Write everything to this file: JSON, or the violations as CSV if the name ends in .csv.
@@ -332,10 +341,12 @@ def crash(
     from nandlab.whole_files import keep_text, whole_files
 
     shown, text = text_of(file, "script", "script")
-    only, torn = _one_cut(only, show, dump, torn)
+    only = _one_cut(only, show, dump, torn)
     options: dict[str, Any] = {
         "fs": fs,
         "part": part,
+        "block_device": block_device,
+        "image": image,
         "blocks": blocks,
         "pages_per_block": pages_per_block,
     }
@@ -370,18 +381,16 @@ def crash(
 
 def _one_cut(
     only: int | None, show: int | None, dump: tuple[int, Path] | None, torn: Sequence[str]
-) -> tuple[int | None, Sequence[str]]:
-    """The one cut that is asked for, if one is, and what is left of its operation."""
+) -> int | None:
+    """The one cut that is asked for, if one is."""
     given = {"--only": only, "--show": show, "--dump": None if dump is None else dump[0]}
     asked = {name: cut for name, cut in given.items() if cut is not None}
     if len(set(asked.values())) > 1:
         names = ", ".join(f"{name} {cut}" for name, cut in asked.items())
         raise NandlabError(f"{names}: give the same cut point to all of them")
-    if dump is not None:
-        if len(torn) > 1:
-            raise NandlabError("--dump: a chip has one state; give --torn once")
-        torn = torn or ("nothing",)
-    return next(iter(asked.values()), None), torn
+    if dump is not None and len(torn) > 1:
+        raise NandlabError("--dump: a medium has one state; give --torn once")
+    return next(iter(asked.values()), None)
 
 
 def _broken_row(line: dict[str, Any], failure: dict[str, Any]) -> dict[str, Any]:

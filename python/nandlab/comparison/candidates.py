@@ -188,7 +188,8 @@ def _file_system(
         values[key] = seconds
     is_on_mtdblock = not is_on_card and name in on_mtdblock()
     none = _ON_CARD if is_on_card else _ON_MTDBLOCK if is_on_mtdblock else _NO_GUARANTEE
-    guarantee = None if is_on_card else known.get(name)
+    # What mtdblock loses, it loses under every file system.
+    guarantee = None if is_on_card or is_on_mtdblock else known.get(name)
     return Candidate(
         label=label,
         file_system=name,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nandlab import engine
+from nandlab.comparison.request import on_block_device
 from nandlab.engine import Progress
 from nandlab.interruption import received
 
@@ -38,7 +39,7 @@ def cut_sample(
 
     `file_systems` has names and profiles: the kernels whose code the comparison is about.
     """
-    known = {str(row["name"]) for row in engine.listing("guarantees")}
+    known = {str(row["name"]) for row in engine.listing("guarantees")} - set(on_block_device())
     text = script.read_text(encoding="utf-8")
     found = []
     for name, profile in file_systems:

@@ -1,18 +1,30 @@
 //! Scripts whose power is cut at every operation of the chip.
 
 use crate::boundary::{carry_out, tell};
-use crate::script::save;
+use crate::script::{save, save_disk};
 use crate::{NandlabError, failed};
 use crash::{
-    Crash, CrashError, Cuts, Outcome, Sabotage, Setup, Shown, TORN_MODELS, find_torn_model,
+    CACHE_MODELS, Crash, CrashError, Cuts, Outcome, Sabotage, Setup, Shown, TORN_MODELS,
+    find_torn_model,
 };
 use file_systems::find_kind;
-use mount::MountRequest;
+use image::ImageOnChip;
+use mount::{
+    BlockDeviceChoice, BlockRequest, CardContents, MTDBLOCK, MountError, MountRequest, UbiRequest,
+};
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, Storage};
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+
+/// Blocks of the chip, or as large a partition of a card, where nothing says how many.
+const BLOCKS: u32 = 64;
+
+/// The torn model that leaves nothing of an operation of a chip.
+const NOTHING_LEFT: &str = "nothing";
+/// The one that leaves nothing of a device's cache.
+const CACHE_LOST: &str = "lost";
 
 /// Options of `cut_script`, as JSON.
 #[derive(Deserialize)]
@@ -20,6 +32,8 @@ use std::path::PathBuf;
 struct Arguments {
     fs: String,
     part: String,
+    block_device: Option<String>,
+    image: Option<PathBuf>,
     blocks: Option<u32>,
     pages_per_block: Option<u32>,
     profile: Option<String>,
@@ -41,6 +55,13 @@ struct Answer {
     outcome: Outcome,
     /// The cut that was asked for, once for each torn model.
     shown: Vec<Shown>,
+}
+
+/// What a script is cut on.
+struct Bench {
+    chip: Chip,
+    card: CardContents,
+    setup: Setup,
 }
 
 /// Cuts a script at its cut points; the outcome as JSON.
@@ -72,39 +93,60 @@ impl Arguments {
         progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<Answer, String> {
         let script = script::parse(text).map_err(|error| crate::script::told(shown, &error))?;
-        let (chip, setup) = self.setup()?;
+        let Bench { chip, card, setup } = self.bench()?;
         let told = |error: CrashError| match error {
             CrashError::Line { place, reason } => {
                 format!("{shown}:{}: {reason}", place.behind_file())
             }
             CrashError::NoCutPoint { .. } => format!("--only: {error}"),
             CrashError::NoGuarantee { .. } => format!("--fs: {error}"),
+            CrashError::TornModel { .. } => format!("--torn: {error}"),
+            CrashError::Mount(MountError::BlockDevice { .. }) => {
+                format!("--block-device: {error}")
+            }
             other => format!("{shown}: {other}"),
         };
-        let crash = Crash::new(&chip, &setup, &script).map_err(told)?;
-        let cuts = self.cuts()?;
+        let crash = match &self.image {
+            Some(_) => Crash::from_image(&chip, &card, &setup, &script),
+            None => Crash::new(&chip, &setup, &script),
+        };
+        let crash = crash.map_err(told)?;
+        let mut cuts = self.cuts()?;
+        let mut models = crash.models(&cuts.torn).map_err(told)?;
+        if self.dump.is_some() && cuts.torn.is_empty() {
+            // A file holds one medium: the one without what the cut could take.
+            models.retain(|model| [NOTHING_LEFT, CACHE_LOST].contains(&model.name));
+            cuts.torn.clone_from(&models);
+        }
         let mut outcome = crash.run(&cuts, progress).map_err(told)?;
         outcome.tell(text);
         // After a signal no file system is mounted any more.
         let shown = self.show.filter(|_| !outcome.interrupted).into_iter();
-        let shown = shown.flat_map(|cut| cuts.torn.iter().map(move |one| (cut, one)));
+        let shown = shown.flat_map(|cut| models.iter().map(move |one| (cut, one)));
         let shown: Result<Vec<Shown>, CrashError> =
             shown.map(|(cut, model)| crash.show(cut, model)).collect();
         let shown = shown.map_err(told)?;
         if let (Some(path), Some(cut)) = (&self.dump, self.only) {
-            let chip = crash.chip_after(cut, cuts.torn[0]).map_err(told)?;
-            save(path, &chip).map_err(|reason| format!("{}: {reason}", path.display()))?;
+            // The run above has refused a cut that does not exist.
+            let saved = match crash.card_after(cut as usize, models[0]) {
+                Some(card) => save_disk(path, &card, chip.geometry().capacity_bytes()),
+                None => save(path, &crash.chip_after(cut, models[0]).map_err(told)?),
+            };
+            saved.map_err(|reason| format!("{}: {reason}", path.display()))?;
         }
         Ok(Answer { outcome, shown })
     }
 
-    fn setup(&self) -> Result<(Chip, Setup), String> {
+    fn bench(&self) -> Result<Bench, String> {
         let kind = find_kind(&self.fs).map_err(|error| format!("--fs: {error}"))?;
         kind.profile(self.profile.as_deref()).map_err(|error| format!("--profile: {error}"))?;
         let mut part = study::find_part_or_file(&self.part).map_err(|error| error.to_string())?;
         let geometry = &mut part.geometry;
-        geometry.blocks = self.blocks.unwrap_or(geometry.blocks);
         geometry.pages_per_block = self.pages_per_block.unwrap_or(geometry.pages_per_block);
+        let image = self.image.as_ref().map(|path| ImageOnChip::read(path, geometry)).transpose();
+        let image = image.map_err(|error| error.to_string())?;
+        let wanted = self.blocks.or(image.as_ref().map(|image| image.blocks));
+        geometry.blocks = wanted.unwrap_or(BLOCKS);
         study::check_geometry(geometry)
             .map_err(|reason| format!("--blocks, --pages-per-block: {reason}"))?;
         let fits = |layout: &&mtd::OobLayout| {
@@ -119,26 +161,51 @@ impl Arguments {
                 self.part, geometry.page_data_bytes, geometry.page_oob_bytes
             )
         })?;
+        let mut block = BlockRequest::default();
+        if let Some(name) = &self.block_device {
+            let found = BlockDeviceChoice::find(name);
+            block.device = found.map_err(|error| format!("--block-device: {error}"))?;
+        } else if kind.is_on_block_device && kind.usual_block_device != MTDBLOCK {
+            let found = BlockDeviceChoice::find(kind.usual_block_device);
+            block.device = found.map_err(|error| format!("--fs {}: {error}", kind.name))?;
+        }
+        kind.check_block_device(&block.device)
+            .map_err(|error| format!("--block-device: {error}"))?;
+        let is_on_card = block.device != BlockDeviceChoice::MtdBlock;
+        let ubi = UbiRequest {
+            header_offset: image.as_ref().and_then(|image| image.ubi_header_offset),
+            ..UbiRequest::default()
+        };
         let request = MountRequest {
             profile: self.profile.clone(),
             seed: self.seed,
+            block,
+            ubi,
             ..MountRequest::default()
         };
         let (seed, sabotage) = (self.seed, Sabotage::None);
-        let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
-        Ok((chip, Setup { kind: kind.name, request, layout, seed, sabotage }))
+        let mut chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+        let mut card = CardContents::default();
+        let told = |error: image::ImageError| error.to_string();
+        match (&self.image, &image) {
+            (Some(path), Some(image)) if is_on_card => {
+                card.put(0, image.disk_bytes(path).map_err(told)?);
+            }
+            (Some(path), Some(image)) => chip = image.chip(path, &part, layout).map_err(told)?,
+            _ => {}
+        }
+        let setup = Setup { kind: kind.name, request, layout, seed, sabotage };
+        Ok(Bench { chip, card, setup })
     }
 
     fn cuts(&self) -> Result<Cuts, String> {
         let mut torn = Vec::new();
         for name in &self.torn {
             torn.push(find_torn_model(name).ok_or_else(|| {
-                let known: Vec<&str> = TORN_MODELS.iter().map(|model| model.name).collect();
+                let models = TORN_MODELS.iter().chain(CACHE_MODELS);
+                let known: Vec<&str> = models.map(|model| model.name).collect();
                 format!("--torn: `{name}` is none of {}", known.join(", "))
             })?);
-        }
-        if torn.is_empty() {
-            torn = TORN_MODELS.iter().collect();
         }
         Ok(Cuts { every: self.every, only: self.only, torn, workers: self.workers })
     }

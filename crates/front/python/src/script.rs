@@ -5,9 +5,10 @@ use crate::{NandlabError, failed};
 use board::Board;
 use cancellation::{Checked, Interrupted};
 use file_systems::find_kind;
-use mount::{BlockDeviceChoice, BlockRequest, Driver, MountRequest, UbiRequest};
+use image::ImageOnChip;
+use mount::{BlockDeviceChoice, BlockRequest, CardContents, Driver, MountRequest, UbiRequest};
 use mtd::LAYOUTS;
-use nand::{Chip, FaultSettings, ImageError, ImageLayout, Part, Storage};
+use nand::{Chip, FaultSettings, ImageError, ImageLayout, Storage};
 use pyo3::prelude::*;
 use script::ScriptError;
 use script_runner::{
@@ -17,7 +18,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write as _};
+use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -199,9 +201,10 @@ impl Arguments {
             .map_err(|error| format!("--fs: {error}"))?;
         let part_name = self.part.as_deref().unwrap_or(PART);
         let mut part = study::find_part_or_file(part_name).map_err(|error| error.to_string())?;
-        let image_blocks =
-            self.image.as_deref().map(|path| blocks_of_image(path, &part)).transpose()?;
-        let blocks = self.blocks.or(image_blocks).or(blocks_wanted);
+        let read = |path: &PathBuf| ImageOnChip::read(path, &part.geometry);
+        let image = self.image.as_ref().map(read).transpose();
+        let image = image.map_err(|error| error.to_string())?;
+        let blocks = self.blocks.or(image.as_ref().map(|image| image.blocks)).or(blocks_wanted);
         // Fewer blocks than the part has are a partition of it: UBI keeps blocks for all its bad ones.
         let chip_blocks = blocks.unwrap_or(0).max(part.geometry.blocks);
         part.geometry.blocks = blocks.unwrap_or(part.geometry.blocks);
@@ -218,10 +221,13 @@ impl Arguments {
                 part.geometry.page_data_bytes, part.geometry.page_oob_bytes
             )
         })?;
-        let chip = match &self.image {
-            Some(path) => load(path, &part)?,
-            None => Chip::new(&part, Storage::Bytes, &FaultSettings::default()),
+        let chip = match (&self.image, &image) {
+            (Some(path), Some(image)) => {
+                image.chip(path, &part, layout).map_err(|error| error.to_string())?
+            }
+            _ => Chip::new(&part, Storage::Bytes, &FaultSettings::default()),
         };
+        let header_offset = image.and_then(|image| image.ubi_header_offset);
         if let Some(kind) = kind {
             kind.profile(self.profile.as_deref()).map_err(|error| format!("--profile: {error}"))?;
         }
@@ -236,7 +242,8 @@ impl Arguments {
             has_write_back: (1..NEVER_CENTISECS).contains(&self.dirty_writeback_centisecs),
             seed: self.seed,
             ubi: UbiRequest {
-                header_offset: self.vid_hdr_offset,
+                // An image of UBI says where its headers stand.
+                header_offset: self.vid_hdr_offset.or(header_offset),
                 chip_blocks: Some(chip_blocks),
                 volume: None,
             },
@@ -291,28 +298,6 @@ fn at(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// Blocks of a dump with spare areas.
-fn blocks_of_image(path: &Path, part: &Part) -> Result<u32, String> {
-    let length = std::fs::metadata(path).map_err(|error| at(path, &error))?.len();
-    let page_bytes = u64::from(part.geometry.page_data_bytes + part.geometry.page_oob_bytes);
-    let block_bytes = page_bytes * u64::from(part.geometry.pages_per_block);
-    if length == 0 || !length.is_multiple_of(block_bytes) {
-        return Err(format!(
-            "{}: {length} bytes are no whole number of blocks of {block_bytes} bytes: a dump holds \
-             data and spare area of every page, as `nanddump --oob` writes them",
-            path.display()
-        ));
-    }
-    u32::try_from(length / block_bytes)
-        .map_err(|_| format!("{}: {length} bytes are more than a chip has", path.display()))
-}
-
-fn load(path: &Path, part: &Part) -> Result<Chip, String> {
-    let file = File::open(path).map_err(|error| at(path, &error))?;
-    Chip::load_image(part, &mut BufReader::new(Checked(file)), ImageLayout::WithOob)
-        .map_err(|error| format!("{}: {error}", path.display()))
-}
-
 /// Writes a file, or elsewhere if its place takes it no more: the run that it came from may have been long.
 fn keep(
     path: &Path,
@@ -339,6 +324,16 @@ fn reason(error: std::io::Error) -> String {
     let text = error.to_string();
     let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
     number.and_then(|number| text.strip_suffix(&number).map(str::to_owned)).unwrap_or(text)
+}
+
+/// Writes what a card holds, as long as the partition; what was never written takes no room in the file.
+pub(crate) fn save_disk(path: &Path, card: &CardContents, bytes: u64) -> Result<(), String> {
+    let file = File::create(path).map_err(reason)?;
+    file.set_len(bytes).map_err(reason)?;
+    for (sector, content) in card.sectors() {
+        file.write_all_at(content, units::sector_start(sector)).map_err(reason)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn save(path: &Path, chip: &Chip) -> Result<(), String> {

@@ -1,17 +1,21 @@
 //! All cut points of a script, side by side.
 
 use crate::application::{self, Done};
+use crate::card_cuts::{CardRun, CardState};
 use crate::error::CrashError;
 use crate::expectation::{Expectation, Symptom};
 use crate::expectation_outcome::{BrokenBy, ExpectationOutcome, Tally};
-use crate::guarantee::{TORN_MODELS, TornModel};
+use crate::guarantee::{CACHE_MODELS, TORN_MODELS, TornModel};
 use crate::history::History;
 use crate::judgement::Judgement;
 use crate::recover::{Fault, Recovered, Seen, Trial, ViolationKind, judge_again, recover};
 use crate::reference::{Reference, Sabotage, Setup, reference};
+use crate::rewrites::Rewrites;
 use crate::tree::Tree;
 use cancellation::Interrupted;
-use nand::{Chip, CutPoint, RawOperation};
+use mount::CardContents;
+use mount::guarantee::ERASED_BLOCK;
+use nand::{Chip, CutPoint, RawOperation, Torn};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use script::Script;
@@ -27,7 +31,7 @@ pub struct Cuts {
     pub every: u64,
     /// This operation alone, by its number in the journal.
     pub only: Option<u64>,
-    /// The torn models to cut with.
+    /// The torn models to cut with; all that fit the medium if there are none.
     pub torn: Vec<&'static TornModel>,
     /// Threads; none for one a processor.
     pub workers: Option<usize>,
@@ -35,7 +39,7 @@ pub struct Cuts {
 
 impl Default for Cuts {
     fn default() -> Self {
-        Self { every: 1, only: None, torn: TORN_MODELS.iter().collect(), workers: None }
+        Self { every: 1, only: None, torn: Vec::new(), workers: None }
     }
 }
 
@@ -75,7 +79,7 @@ pub struct TornOutcome {
     pub partial_writes: u64,
     /// Those of them where the write afterwards found no space.
     pub full: u64,
-    /// Those of them where a known hazard of the real code struck, by its name.
+    /// Those of them where a known hazard of the real code struck, by its name; several may strike at once.
     pub hazards: BTreeMap<&'static str, u64>,
     /// Violations, by cut point.
     pub violations: Vec<Violation>,
@@ -105,13 +109,19 @@ impl TornOutcome {
             *self.broken_expectations.entry(symptom.name()).or_default() += 1;
         }
         match &result.recovered {
-            Ok(Recovered { judgement, is_full }) => {
+            Ok(Recovered { judgement, is_full, hazards, .. }) => {
+                let mut hazards = hazards.clone();
                 self.recovered += 1;
                 self.full += u64::from(*is_full);
                 match judgement {
                     Judgement::State => {}
                     Judgement::PartOfWrite => self.partial_writes += 1,
-                    Judgement::Hazard(hazard) => *self.hazards.entry(hazard.name).or_default() += 1,
+                    Judgement::Hazard(hazard) => {
+                        hazards.insert(hazard.name);
+                    }
+                }
+                for name in hazards {
+                    *self.hazards.entry(name).or_default() += 1;
                 }
             }
             Err(violation) => self.violations.push((**violation).clone()),
@@ -170,16 +180,35 @@ impl Outcome {
 pub struct Crash {
     setup: Setup,
     journal: Vec<RawOperation>,
+    /// The run on a card; of the chip nothing changes then.
+    card: Option<CardRun>,
     history: Arc<History>,
     before: Chip,
+    /// Blocks that a block device erases and writes back; none on raw NAND.
+    rewrites: Rewrites,
     refused_lines: u64,
     pub(crate) calls: Vec<Done>,
     expectations: Vec<Expectation>,
 }
 
-/// Cut points that follow each other, and the chip before the first of them.
-struct Stretch {
+/// The chip before a block device erased a block to write it back.
+struct BeforeRewrite {
+    operation: usize,
     chip: Chip,
+    /// True if it keeps the guarantee, once that was asked.
+    is_kept: Option<bool>,
+}
+
+/// The chip, and the card if there is one, between two operations.
+#[derive(Clone)]
+struct Medium {
+    chip: Chip,
+    card: Option<CardState>,
+}
+
+/// Cut points that follow each other, and the medium before the first of them.
+struct Stretch {
+    medium: Medium,
     operations: std::ops::Range<usize>,
 }
 
@@ -195,9 +224,32 @@ impl Crash {
     /// [`CrashError::NoGuarantee`] of the file system, [`CrashError::Line`] of a line that fails,
     /// [`CrashError::Mount`], [`CrashError::NoOperation`] if nothing is written.
     pub fn new(chip: &Chip, setup: &Setup, script: &Script) -> Result<Self, CrashError> {
-        let Reference { before, request, mut journal, history, calls, refused_lines } =
-            reference(chip, setup, script)?;
-        if journal.is_empty() {
+        Self::run_once(chip, None, setup, script)
+    }
+
+    /// Runs a script without a cut on an image: that of the chip, or what a card holds. Cuts begin when it is
+    /// mounted, and what it shows then is safe.
+    ///
+    /// # Errors
+    /// As [`Crash::new`]; [`CrashError::Mount`] also if there is nothing to mount.
+    pub fn from_image(
+        chip: &Chip,
+        card: &CardContents,
+        setup: &Setup,
+        script: &Script,
+    ) -> Result<Self, CrashError> {
+        Self::run_once(chip, Some(card), setup, script)
+    }
+
+    fn run_once(
+        chip: &Chip,
+        image: Option<&CardContents>,
+        setup: &Setup,
+        script: &Script,
+    ) -> Result<Self, CrashError> {
+        let Reference { before, request, mut journal, card, history, calls, refused_lines } =
+            reference(chip, image, setup, script)?;
+        if card.as_ref().map_or(journal.len(), |card| card.journal.len()) == 0 {
             return Err(CrashError::NoOperation);
         }
         // A test of the checker: erased bytes in place of a program show whether a lost write is
@@ -217,15 +269,31 @@ impl Crash {
         let (setup, history) = (Setup { request, ..setup.clone() }, Arc::new(history));
         let first = &history.states()[0].tree;
         let expectations = application::expectations(history.guarantee(), first, &calls)?;
-        Ok(Self { setup, journal, history, before, refused_lines, calls, expectations })
+        let is_rewritten = card.is_none() && history.guarantee().hazards.contains(&ERASED_BLOCK);
+        let rewrites = if is_rewritten { Rewrites::of(&journal) } else { Rewrites::default() };
+        Ok(Self {
+            setup,
+            journal,
+            card,
+            history,
+            before,
+            rewrites,
+            refused_lines,
+            calls,
+            expectations,
+        })
     }
 
     /// Operations that change the medium: the cut points.
     pub fn operations(&self) -> u64 {
-        self.journal.len() as u64
+        self.count() as u64
     }
 
-    /// What changed the medium, in order.
+    fn count(&self) -> usize {
+        self.card.as_ref().map_or(self.journal.len(), |card| card.journal.len())
+    }
+
+    /// What changed the chip, in order; nothing where the file system is on a card.
     pub fn journal(&self) -> &[RawOperation] {
         &self.journal
     }
@@ -275,20 +343,22 @@ impl Crash {
             Some(only) => at as u64 == only,
             None => (at as u64).is_multiple_of(cuts.every),
         };
-        let cut_points: Vec<usize> = (0..self.journal.len()).filter(|at| is_cut(*at)).collect();
-        let total = (cut_points.len() * cuts.torn.len()) as u64;
+        let cut_points: Vec<usize> = (0..self.count()).filter(|at| is_cut(*at)).collect();
+        let models = self.models(&cuts.torn)?;
+        let total = (cut_points.len() * models.len()) as u64;
         let mut outcomes: Vec<TornOutcome> =
-            cuts.torn.iter().map(|model| TornOutcome::new(model.name)).collect();
+            models.iter().map(|model| TornOutcome::new(model.name)).collect();
         let pool = ThreadPoolBuilder::new().num_threads(cuts.workers.unwrap_or(0)).build();
         let pool = pool.map_err(|error| CrashError::Workers { reason: error.to_string() })?;
         let mut tally = Tally::new(&self.expectations, &self.history);
         let mut done = 0;
-        let mut chip = self.before.clone();
+        let card = self.card.as_ref().map(CardRun::start);
+        let mut medium = Medium { chip: self.before.clone(), card };
         let mut from = 0;
-        while from < self.journal.len() {
-            let stretches = self.next_stretches(&mut chip, from);
-            from = stretches.last().map_or(self.journal.len(), |last| last.operations.end);
-            let cut = |stretch| self.cut_stretch(stretch, &cuts.torn, &is_cut);
+        while from < self.count() {
+            let stretches = self.next_stretches(&mut medium, from);
+            from = stretches.last().map_or(self.count(), |last| last.operations.end);
+            let cut = |stretch| self.cut_stretch(stretch, &models, &is_cut);
             // Results come in the order of the stretches, whichever worker is done first.
             let batch = || pool.install(|| stretches.par_iter().map(cut).collect());
             let results: Vec<Vec<CutResult>> = match cancellation::catch(batch) {
@@ -298,10 +368,10 @@ impl Crash {
             };
             for result in results.into_iter().flatten() {
                 // Each cut point has one result for each model, in their order.
-                let outcome = &mut outcomes[done as usize % cuts.torn.len()];
-                let at = cut_points[done as usize / cuts.torn.len()];
+                let outcome = &mut outcomes[done as usize % models.len()];
+                let at = cut_points[done as usize / models.len()];
                 outcome.add(&result);
-                tally.add(at as u64, outcome.torn, &self.journal[at], result.broken);
+                tally.add(at as u64, outcome.torn, &self.operation(at), result.broken);
                 done += 1;
             }
             if !progress(done, total) {
@@ -315,21 +385,49 @@ impl Crash {
         Ok(Outcome { operations, erases, refused_lines, torn: outcomes, expectations, interrupted })
     }
 
-    /// The next stretches, each with a copy of the chip as it is before it. `chip` is as it is before the
+    /// The models that are asked for, or all that fit.
+    ///
+    /// # Errors
+    /// [`CrashError::TornModel`] of one that does not fit the medium.
+    pub fn models(
+        &self,
+        asked: &[&'static TornModel],
+    ) -> Result<Vec<&'static TornModel>, CrashError> {
+        let fitting = if self.card.is_some() { CACHE_MODELS } else { TORN_MODELS };
+        if let Some(wrong) = asked.iter().find(|model| !fitting.contains(model)) {
+            let known: Vec<&str> = fitting.iter().map(|model| model.name).collect();
+            return Err(CrashError::TornModel { name: wrong.name, known: known.join(", ") });
+        }
+        Ok(if asked.is_empty() { fitting.iter().collect() } else { asked.to_vec() })
+    }
+
+    /// Carries an operation out.
+    fn apply(&self, medium: &mut Medium, at: usize) {
+        match (&self.card, &mut medium.card) {
+            (Some(run), Some(state)) => run.apply(state, at),
+            // A program or erase that failed does so again: the faults are the chip's.
+            _ => drop(medium.chip.apply(&self.journal[at])),
+        }
+    }
+
+    /// The next stretches, each with a copy of the medium as it is before it. `medium` is as it is before the
     /// first of them, and is taken on to the end of the last.
     ///
     /// A few at a time: a copy shares the blocks that were not written meanwhile, and no others. Copies
     /// for a whole journal would take memory in proportion to it.
-    fn next_stretches(&self, chip: &mut Chip, from: usize) -> Vec<Stretch> {
+    fn next_stretches(&self, medium: &mut Medium, from: usize) -> Vec<Stretch> {
         let mut stretches = Vec::with_capacity(BATCH);
-        for start in (from..self.journal.len()).step_by(STRETCH).take(BATCH) {
-            let end = self.journal.len().min(start + STRETCH);
+        let mut start = from;
+        while stretches.len() < BATCH && start < self.count() {
+            // A block that is rewritten belongs to one stretch, which knows how it was before.
+            let last = self.count().min(start + STRETCH) - 1;
+            let end = self.rewrites.around(last).map_or(last + 1, |rewrite| rewrite.end);
             cancellation::check();
-            stretches.push(Stretch { chip: chip.clone(), operations: start..end });
-            for operation in &self.journal[start..end] {
-                // A program or erase that failed does so again: the faults are the chip's.
-                let _ = chip.apply(operation);
+            stretches.push(Stretch { medium: medium.clone(), operations: start..end });
+            for at in start..end {
+                self.apply(medium, at);
             }
+            start = end;
         }
         stretches
     }
@@ -340,18 +438,60 @@ impl Crash {
         torn: &[&'static TornModel],
         is_cut: &(impl Fn(usize) -> bool + Sync),
     ) -> Vec<CutResult> {
-        let mut chip = stretch.chip.clone();
+        let mut medium = stretch.medium.clone();
         let mut results = Vec::new();
         let mut last = None;
+        let mut whole = None;
         for at in stretch.operations.clone() {
+            if self.rewrites.around(at).is_some_and(|rewrite| rewrite.start == at) {
+                let chip = medium.chip.clone();
+                whole = Some(BeforeRewrite { operation: at, chip, is_kept: None });
+            }
             if is_cut(at) {
                 // All models of a cut point work on the same chip, each on a copy.
-                results.extend(torn.iter().map(|model| self.cut(&chip, at, model, &mut last)));
+                results.extend(torn.iter().map(|model| {
+                    let CutResult { recovered, broken } = self.cut(&medium, at, model, &mut last);
+                    let recovered = recovered
+                        .or_else(|violation| self.explained(violation, model, whole.as_mut()));
+                    CutResult { recovered, broken }
+                }));
             }
             // The operation itself is carried out after it was torn in the copies.
-            let _ = chip.apply(&self.journal[at]);
+            self.apply(&mut medium, at);
         }
         results
+    }
+
+    /// A violation within the rewrite of a block is the block device's, if the chip with the block as it was
+    /// before keeps the guarantee.
+    fn explained(
+        &self,
+        violation: Box<Violation>,
+        model: &TornModel,
+        whole: Option<&mut BeforeRewrite>,
+    ) -> Result<Recovered, Box<Violation>> {
+        let at = violation.cut_point as usize;
+        // An erase of which nothing was done leaves the block whole: nothing else explains what is wrong.
+        let is_whole = |operation: usize| operation == at && model.torn == Torn::Nothing;
+        let is_torn = |whole: &&mut BeforeRewrite| {
+            let rewrite = self.rewrites.around(at);
+            !is_whole(whole.operation)
+                && rewrite.is_some_and(|rewrite| rewrite.start == whole.operation)
+        };
+        let Some(whole) = whole.filter(is_torn) else { return Err(violation) };
+        let is_kept = *whole.is_kept.get_or_insert_with(|| {
+            let window = self.history.window(whole.operation as u64);
+            let history = self.history.clone();
+            let trial = Trial { history, window, torn: Torn::Nothing, is_reordered: false };
+            let chip = whole.chip.clone();
+            let recovery = || recover(chip, CardContents::default(), &self.setup, &trial).0;
+            without_defect(recovery).is_ok()
+        });
+        if is_kept {
+            Ok(Recovered::new(Judgement::Hazard(&ERASED_BLOCK), false))
+        } else {
+            Err(violation)
+        }
     }
 
     /// Tears one operation in a copy of the chip, and judges what a mount makes of it.
@@ -361,48 +501,26 @@ impl Crash {
     /// data: such cuts follow each other, and leave the same medium.
     fn cut(
         &self,
-        before: &Chip,
+        before: &Medium,
         at: usize,
         model: &'static TornModel,
         last: &mut Option<(Chip, Seen)>,
     ) -> CutResult {
-        let chip = self.torn_chip(before, at, model);
         let window = self.history.window(at as u64);
         // The line of the last state that may have been reached: the one the user looks for.
         let place = self.history.states()[*window.states.end()].place.clone();
-        let trial = Trial { history: self.history.clone(), window, torn: model.torn };
-        // A defect of the engine is a violation of its own and must not end the run.
-        let mut shown = None;
-        let recovered = catch_unwind(AssertUnwindSafe(|| match &*last {
-            Some((medium, seen)) if medium.is_same_medium(&chip) => {
-                shown = Some(seen.found.clone());
-                judge_again(seen, &trial)
+        let trial = Trial::new(&self.history, window, model);
+        let (recovered, shown) = match (&self.card, &before.card, model.cached) {
+            (Some(run), Some(state), Some(cached)) => {
+                self.recover_card(run.left(state, at, cached, self.setup.seed), &trial)
             }
-            _ => {
-                let (recovered, seen, found) = recover(chip.clone(), &self.setup, &trial);
-                shown = found;
-                *last = seen.map(|seen| (chip, seen));
-                recovered
-            }
-        }));
+            _ => self.recover_chip(self.torn_chip(&before.chip, at, model), &trial, last),
+        };
         let broken = self.broken(at as u64, shown.as_ref());
-        let result = recovered.unwrap_or_else(|panic| {
-            if cancellation::is_interruption(panic.as_ref()) {
-                resume_unwind(panic);
-            }
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(Fault {
-                kind: ViolationKind::Defect,
-                path: ".".into(),
-                expected: "a recovery".into(),
-                found: text.unwrap_or("a defect of the engine").to_owned(),
-            })
-        });
-        let recovered = result.map_err(|fault| {
+        let recovered = recovered.map_err(|fault| {
             Box::new(Violation {
                 cut_point: at as u64,
-                operation: self.journal[at].to_string(),
+                operation: self.operation(at),
                 torn: model.name,
                 kind: fault.kind,
                 path: fault.path,
@@ -432,4 +550,82 @@ impl Crash {
         let judged = judged.map(|(number, one)| (number, one.judge(cut, found)));
         judged.filter_map(|(number, result)| Some((number, *result.err()?))).collect()
     }
+
+    /// Recovers a chip and judges it, and hands out what the first mount showed.
+    fn recover_chip(
+        &self,
+        chip: Chip,
+        trial: &Trial,
+        last: &mut Option<(Chip, Seen)>,
+    ) -> (Result<Recovered, Fault>, Option<Tree>) {
+        let mut shown = None;
+        let recovered = without_defect(|| match &*last {
+            Some((medium, seen)) if medium.is_same_medium(&chip) => {
+                shown = Some(seen.found.clone());
+                judge_again(seen, trial)
+            }
+            _ => {
+                let contents = CardContents::default();
+                let (recovered, seen, found) = recover(chip.clone(), contents, &self.setup, trial);
+                shown = found;
+                *last = seen.map(|seen| (chip, seen));
+                recovered
+            }
+        });
+        (recovered, shown)
+    }
+
+    /// The same of a card, of which the chip is a measure only.
+    pub(crate) fn recover_card(
+        &self,
+        contents: CardContents,
+        trial: &Trial,
+    ) -> (Result<Recovered, Fault>, Option<Tree>) {
+        let mut shown = None;
+        let recovered = without_defect(|| {
+            let (recovered, _, found) = recover(self.before.clone(), contents, &self.setup, trial);
+            shown = found;
+            recovered
+        });
+        (recovered, shown)
+    }
+
+    /// What a cut of a card leaves on it; none on a raw chip.
+    ///
+    /// # Panics
+    /// If there is no such operation.
+    pub fn card_after(&self, cut: usize, model: &'static TornModel) -> Option<CardContents> {
+        let (run, cached) = (self.card.as_ref()?, model.cached?);
+        let mut state = run.start();
+        for at in 0..cut {
+            run.apply(&mut state, at);
+        }
+        Some(run.left(&state, cut, cached, self.setup.seed))
+    }
+
+    /// An operation in words.
+    pub(crate) fn operation(&self, at: usize) -> String {
+        match &self.card {
+            Some(card) => card.journal[at].to_string(),
+            None => self.journal[at].to_string(),
+        }
+    }
+}
+
+/// Recovers; a defect of the engine is a violation of its own and must not end the run.
+fn without_defect(recover: impl FnOnce() -> Result<Recovered, Fault>) -> Result<Recovered, Fault> {
+    catch_unwind(AssertUnwindSafe(recover)).unwrap_or_else(|panic| {
+        if cancellation::is_interruption(panic.as_ref()) {
+            resume_unwind(panic);
+        }
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Fault {
+            kind: ViolationKind::Defect,
+            path: ".".into(),
+            expected: "a recovery".into(),
+            found: text.unwrap_or("a defect of the engine").to_owned(),
+            hazard: None,
+        })
+    })
 }

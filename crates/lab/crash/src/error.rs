@@ -12,10 +12,7 @@ pub enum CrashError {
     #[error("{0}")]
     Mount(#[from] MountError),
     /// Nothing holds for the file system.
-    #[error(
-        "{kind} stands on mtdblock, which erases a block before it writes it back: a cut there loses what \
-         was synced long ago, whatever the file system does, so there is nothing to hold it to"
-    )]
+    #[error("{kind} has no guarantee: there is nothing to hold it to")]
     NoGuarantee {
         /// Name of the file system.
         kind: &'static str,
@@ -43,6 +40,14 @@ pub enum CrashError {
         asked: u64,
         /// How many there are.
         operations: u64,
+    },
+    /// A torn model that does not fit what is under the file system.
+    #[error("`{name}` is no way in which this medium can be left: {known} are")]
+    TornModel {
+        /// Name of the model.
+        name: &'static str,
+        /// Names of those that fit.
+        known: String,
     },
     /// No threads can be started.
     #[error("workers cannot be started: {reason}")]

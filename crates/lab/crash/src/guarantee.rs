@@ -1,5 +1,6 @@
 //! The guarantees of all file systems, and the torn models that they are tried under.
 
+use crate::card_cuts::Cached;
 use file_systems::{KINDS, find_kind};
 use mount::{Guarantee, Hazard};
 use nand::Torn;
@@ -43,6 +44,8 @@ pub struct TornModel {
     pub summary: &'static str,
     /// The chip's setting for it.
     pub torn: Torn,
+    /// On a card: what becomes of writes in its cache. None of a model for raw NAND.
+    pub cached: Option<Cached>,
 }
 
 /// The torn models, in the order in which they are run.
@@ -51,21 +54,46 @@ pub const TORN_MODELS: &[TornModel] = &[
         name: "nothing",
         summary: "the operation never began; a cut within a read, too",
         torn: Torn::Nothing,
+        cached: None,
     },
     TornModel {
         name: "prefix",
         summary: "the first half of the page's data without spare area; of an erase, the first half \
                   of the block's pages is blank",
         torn: Torn::Prefix,
+        cached: None,
     },
     TornModel {
         name: "data-only",
         summary: "all data of the page without its spare area; an erase leaves the spare areas",
         torn: Torn::DataOnly,
+        cached: None,
     },
 ];
 
-/// The torn model of a name.
+/// What a cut may leave of the cache of a card, in the order in which it is run.
+pub const CACHE_MODELS: &[TornModel] = &[
+    TornModel {
+        name: "kept",
+        summary: "all writes that were submitted before",
+        torn: Torn::Nothing,
+        cached: Some(Cached::Kept),
+    },
+    TornModel {
+        name: "lost",
+        summary: "no write that no flush has covered",
+        torn: Torn::Nothing,
+        cached: Some(Cached::Lost),
+    },
+    TornModel {
+        name: "reordered",
+        summary: "of those writes each unit of 4096 bytes by itself, drawn from the seed and the cut point",
+        torn: Torn::Nothing,
+        cached: Some(Cached::Reordered),
+    },
+];
+
+/// The torn model of a name, for raw NAND or for a card.
 pub fn find_torn_model(name: &str) -> Option<&'static TornModel> {
-    TORN_MODELS.iter().find(|model| model.name == name)
+    TORN_MODELS.iter().chain(CACHE_MODELS).find(|model| model.name == name)
 }

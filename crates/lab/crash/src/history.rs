@@ -1,7 +1,8 @@
 //! The states that a file system went through, and from when on each of them is safe.
 
 use crate::tree::{Row, Tree};
-use fs_api::InodeNumber;
+use crate::unflushed::{DataLogs, Unflushed};
+use fs_api::{FileType, InodeNumber};
 use mount::guarantee::{Durable, Guarantee, Hazard};
 use script::Place;
 use std::collections::BTreeMap;
@@ -66,6 +67,8 @@ pub struct Window {
     pub states: RangeInclusive<usize>,
     /// Files of which less is safe.
     pub dirty: Arc<Dirty>,
+    /// Operations that had changed the medium before the cut.
+    pub operation: u64,
 }
 
 /// The states of a run in their order. Moments are numbers of operations that changed the medium.
@@ -80,6 +83,9 @@ pub struct History {
     /// Of each inode, the newest state that its own records made: what its `fsync` makes safe.
     changed: BTreeMap<InodeNumber, usize>,
     dirty: Dirty,
+    /// What waits for a flush of the device.
+    unflushed: Unflushed,
+    data_logs: DataLogs,
     /// Where the line under way stands.
     pub(crate) place: Place,
     calls: Vec<CallMark>,
@@ -108,6 +114,8 @@ impl History {
             marks,
             changed,
             dirty,
+            unflushed: Unflushed::default(),
+            data_logs: DataLogs::default(),
             place: Place::default(),
             calls: Vec::new(),
         };
@@ -221,6 +229,24 @@ impl History {
         }
     }
 
+    /// The newest state is due to blocks of these directories: their `fsync` has something to write.
+    pub(crate) fn directories_changed(&mut self, directories: &[InodeNumber]) {
+        // An inode of which only attributes changed is not queued, and its `fsync` writes nothing
+        // (`nilfs_inode_dirty` of `fs/nilfs2/inode.c`).
+        if self.guarantee.durable == Durable::AtCheckpoint {
+            let rows = &self.newest().tree.rows;
+            let is_directory = |inode: &&InodeNumber| {
+                rows.values()
+                    .any(|row| row.inode == **inode && row.facts.kind == FileType::Directory)
+            };
+            let changed: Vec<InodeNumber> =
+                directories.iter().filter(is_directory).copied().collect();
+            for inode in changed {
+                self.inode_changed(inode);
+            }
+        }
+    }
+
     /// The newest state, or the one before a call that is about to be noted, is due to bytes or
     /// attributes of this inode.
     pub fn file_changed(&mut self, inode: InodeNumber) {
@@ -229,9 +255,16 @@ impl History {
         }
     }
 
+    /// The same, but due to its inode alone, or about to be: no block of it was changed.
+    pub(crate) fn attributes_changed(&mut self, inode: InodeNumber) {
+        if self.guarantee.durable != Durable::AtCheckpoint {
+            self.file_changed(inode);
+        }
+    }
+
     /// A call is about to be noted that changes a file in memory only.
     pub fn file_dirtied(&mut self, inode: InodeNumber) {
-        if self.guarantee.durable != Durable::AtSync {
+        if !matches!(self.guarantee.durable, Durable::AtSync | Durable::AtCheckpoint) {
             let newest = self.newest_index();
             // The oldest counts: what was safe before the first change in memory.
             self.dirty.entry(inode).or_insert(newest);
@@ -253,8 +286,14 @@ impl History {
         }
     }
 
-    /// `fsync` of an inode returned.
+    /// `fsync` of an inode returned, and the device was flushed with it.
     pub fn fsynced(&mut self, now: u64, inode: InodeNumber) {
+        self.fsynced_unflushed(now, inode);
+        self.device_flushed(now);
+    }
+
+    /// `fsync` of an inode returned. Where a device has a cache, it may still be there.
+    pub(crate) fn fsynced_unflushed(&mut self, now: u64, inode: InodeNumber) {
         match self.guarantee.durable {
             Durable::AtReturn => self.flushed(now, inode),
             Durable::AtSync | Durable::EachAtSync => {
@@ -267,7 +306,46 @@ impl History {
                 let state = self.changed.get(&inode).copied().unwrap_or(0);
                 self.mark(now, state);
             }
+            Durable::AtCheckpoint => {
+                let state = self.changed.get(&inode).copied().unwrap_or(0);
+                self.unflushed.write_whole(state);
+            }
+            Durable::AtFlush => self.unflushed.write_file(inode, self.newest_index()),
         }
+    }
+
+    /// `fdatasync` of an inode returned: bytes are written, and no more is promised.
+    pub(crate) fn data_synced_unflushed(&mut self, inode: InodeNumber) {
+        if matches!(self.guarantee.durable, Durable::AtCheckpoint | Durable::AtFlush) {
+            self.unflushed.write_file(inode, self.newest_index());
+        }
+    }
+
+    /// A sync begins that may write bytes of this file, or of all of them, before anything else.
+    pub(crate) fn data_log_begins(&mut self, begun_at: u64, inode: Option<InodeNumber>) {
+        self.data_logs.begin(begun_at, inode, self.newest_index());
+    }
+
+    /// The device was flushed: what was synced before is safe.
+    pub(crate) fn device_flushed(&mut self, now: u64) {
+        let Unflushed { whole, files } = std::mem::take(&mut self.unflushed);
+        if whole.is_none() && files.is_empty() {
+            return;
+        }
+        if let Some(state) = whole {
+            // A file that was changed since is safe as it was then.
+            for safe in self.dirty.values_mut() {
+                *safe = state.max(*safe);
+            }
+        }
+        for (inode, state) in files {
+            self.data_logs.flush(now, inode, state);
+            if self.guarantee.durable == Durable::AtFlush {
+                let safe = self.dirty.entry(inode).or_default();
+                *safe = state.max(*safe);
+            }
+        }
+        self.mark(now, whole.unwrap_or(0));
     }
 
     /// A call returned that made a new extended attribute: some file systems have written all names then.
@@ -278,8 +356,18 @@ impl History {
         }
     }
 
-    /// `sync` or an unmount returned.
+    /// `sync` or an unmount returned, and the device was flushed with it.
     pub fn synced(&mut self, now: u64) {
+        self.synced_unflushed(now);
+        self.device_flushed(now);
+    }
+
+    /// `sync` or an unmount returned. Where a device has a cache, it may still be there.
+    pub(crate) fn synced_unflushed(&mut self, now: u64) {
+        if matches!(self.guarantee.durable, Durable::AtCheckpoint | Durable::AtFlush) {
+            self.unflushed.write_whole(self.newest_index());
+            return;
+        }
         self.dirty.clear();
         self.mark(now, self.newest_index());
     }
@@ -306,7 +394,20 @@ impl History {
         let mark = &self.marks[returned - 1];
         let last = begun.expect("the first state begins at zero");
         assert!(mark.state <= last, "what is safe began before the operation");
-        Window { states: mark.state..=last, dirty: mark.dirty.clone() }
+        Window { states: mark.state..=last, dirty: mark.dirty.clone(), operation }
+    }
+
+    /// Of a file in a state: the states whose bytes it may have instead, because they were synced or are
+    /// being synced without a checkpoint.
+    pub(crate) fn states_of_bytes(
+        &self,
+        window: &Window,
+        inode: InodeNumber,
+        state: usize,
+    ) -> RangeInclusive<usize> {
+        let oldest = self.data_logs.oldest(window.operation, inode).unwrap_or(0).max(state);
+        let newest = self.data_logs.newest(window.operation, inode).unwrap_or(0).max(oldest);
+        oldest..=newest.min(*window.states.end()).max(oldest)
     }
 }
 

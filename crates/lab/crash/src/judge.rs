@@ -1,11 +1,15 @@
 //! Whether a tree that was found after a cut is one of those that the guarantee allows.
 
-use crate::history::{Dirty, History, State, Window};
+use crate::explanation::{describe_beside, describe_either, explain, leads_nowhere};
+use crate::history::{History, State, Window};
+use crate::judge_checkpoints::checkpoints;
 use crate::judge_names::names_in_order;
+use crate::judge_sectors::sectors;
 use crate::judgement::{Judgement, Mismatch};
+use crate::mixture::is_mixture;
 use crate::tree::{Facts, Row, Tree};
 use fs_api::{FileType, InodeNumber};
-use mount::guarantee::{LOST_GROWTH, OLD_TAIL, Order};
+use mount::guarantee::{LOST_GROWTH, OLD_TAIL, Order, PAGES_IN_ANY_ORDER};
 use nand::Torn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +27,12 @@ pub fn judge(
     found: &Tree,
 ) -> Result<Judgement, Mismatch> {
     assert!(*window.states.end() < history.states().len(), "the window is of this history");
+    if history.guarantee().order(torn) == Order::Sectors {
+        return sectors(history, window, found);
+    }
+    if history.guarantee().order(torn) == Order::Pages {
+        return Ok(pages(history, window, found));
+    }
     let judged = judge_as_found(history, window, torn, found);
     // Only a file system that has this hazard is judged a second time.
     if judged.is_ok() || !history.guarantee().hazards.contains(&LOST_GROWTH) {
@@ -36,6 +46,17 @@ pub fn judge(
             Ok(Judgement::Hazard(&LOST_GROWTH))
         }
         _ => judged,
+    }
+}
+
+/// Nothing is promised: a tree is a state of the calls, or a hazard.
+fn pages(history: &History, window: &Window, found: &Tree) -> Judgement {
+    let states = &history.states()[window.states.clone()];
+    let is_whole = found.unreadable.is_empty() && found.dangling.is_empty();
+    if is_whole && states.iter().any(|state| state.tree.is_same(found)) {
+        Judgement::State
+    } else {
+        Judgement::Hazard(&PAGES_IN_ANY_ORDER)
     }
 }
 
@@ -77,12 +98,7 @@ fn judge_as_found(
         if let Some(hazard) = hazard.filter(|_| unreadable.is_none()) {
             return Ok(Judgement::Hazard(hazard));
         }
-        return Err(Mismatch {
-            was_safe: states[0].tree.rows.contains_key(path),
-            path: path.clone(),
-            expected: "no such name, or one that can be read".into(),
-            found: "a name of nothing".into(),
-        });
+        return Err(leads_nowhere(states, path));
     }
     let differing = match compared(states, found) {
         Compared::Whole(state) => {
@@ -98,7 +114,7 @@ fn judge_as_found(
             Order::CallsWithChunks | Order::EachByItself => {
                 is_of_chunks(history, window, *inode, &found.rows[path])
             }
-            Order::NamesInOrder => false,
+            Order::NamesInOrder | Order::Checkpoints | Order::Sectors | Order::Pages => false,
         });
         if allowed {
             return Ok(states[at].hazard.map_or(Judgement::PartOfWrite, Judgement::Hazard));
@@ -107,7 +123,8 @@ fn judge_as_found(
     match order {
         Order::EachByItself => return by_itself(states, found),
         Order::NamesInOrder => return names_in_order(history, window, found),
-        Order::Calls | Order::CallsWithChunks => {}
+        Order::Checkpoints => return checkpoints(history, window, found),
+        Order::Calls | Order::CallsWithChunks | Order::Sectors | Order::Pages => {}
     }
     Err(explain(states, &window.dirty, found))
 }
@@ -330,96 +347,4 @@ fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &
         }
     }
     is_mixture(&versions, found)
-}
-
-/// True if each byte is that of a version; what lies behind a version's end counts as zero.
-fn is_mixture(versions: &[&Row], found: &Row) -> bool {
-    // Any size between the shortest and the longest, since bytes and size are written apart.
-    let sizes = versions.iter().map(|row| row.content.len());
-    let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
-    let byte = |row: &Row, at: usize| row.content.get(at).copied().unwrap_or(0);
-    (least..=most).contains(&found.content.len())
-        && found
-            .content
-            .iter()
-            .enumerate()
-            .all(|(at, found)| versions.iter().any(|row| byte(row, at) == *found))
-}
-
-/// The path that says best what is wrong: one that was safe and is not as it was, else the first
-/// that is in none of the states.
-fn explain(states: &[State], dirty: &Dirty, found: &Tree) -> Mismatch {
-    let safe = &states[0].tree;
-    let is_untouched = |path: &[u8], row: &Arc<Row>| {
-        let untouched = |state: &State| {
-            // Hazards are states of their own and say nothing about what should be there.
-            state
-                .tree
-                .rows
-                .get(path)
-                .is_some_and(|other| Arc::ptr_eq(row, other) || row.is_same(other))
-        };
-        states.iter().filter(|state| state.hazard.is_none()).all(untouched)
-    };
-    for (path, row) in &safe.rows {
-        let there = found.rows.get(path);
-        if there.is_none_or(|there| !there.is_same(row))
-            && is_untouched(path, row)
-            && (there.is_none() || !dirty.contains_key(&row.inode))
-        {
-            let found = describe_beside(Some(row), there);
-            return Mismatch {
-                was_safe: true,
-                path: path.clone(),
-                expected: row.describe(),
-                found,
-            };
-        }
-    }
-    let is_known = |path: &[u8], row: Option<&Arc<Row>>| {
-        states.iter().any(|state| match (state.tree.rows.get(path), row) {
-            (Some(known), Some(row)) => known.is_same(row),
-            (None, None) => true,
-            _ => false,
-        })
-    };
-    let newest = &states.last().expect("a window has a state").tree;
-    let strange = found.rows.iter().map(|(path, row)| (path, Some(row)));
-    let missing = newest.rows.keys().filter(|path| !found.rows.contains_key(*path));
-    let mut all = strange.chain(missing.map(|path| (path, None)));
-    let path = match all.find(|(path, row)| !is_known(path, *row)) {
-        Some((path, _)) => path.clone(),
-        None => found.first_difference(newest).unwrap_or_default(),
-    };
-    let newest = newest.rows.get(&path);
-    let expected = describe_either(safe.rows.get(&path), newest);
-    let found = describe_beside(newest, found.rows.get(&path));
-    Mismatch { was_safe: false, path, expected, found }
-}
-
-fn describe(row: Option<&Arc<Row>>) -> String {
-    row.map_or("nothing".into(), |row| row.describe())
-}
-
-/// What a path may show, where both differ in what a line tells.
-fn describe_either(old: Option<&Arc<Row>>, new: Option<&Arc<Row>>) -> String {
-    match (describe(old), describe(new)) {
-        (old, new) if old == new => new,
-        (old, new) => format!("{old} or {new}"),
-    }
-}
-
-/// What was found; where a line tells the same of what was expected, the bytes that differ.
-fn describe_beside(known: Option<&Arc<Row>>, found: Option<&Arc<Row>>) -> String {
-    match (known, found) {
-        (Some(known), Some(row)) if known.facts == row.facts => describe_bytes(known, row),
-        (_, row) => describe(row),
-    }
-}
-
-fn describe_bytes(known: &Row, found: &Row) -> String {
-    let pairs = known.content.iter().zip(found.content.iter());
-    let first = pairs.take_while(|(known, found)| known == found).count();
-    let other = known.content.iter().zip(found.content.iter()).filter(|(a, b)| a != b).count();
-    format!("{}: {other} bytes are others, the first is byte {first}", found.describe())
 }

@@ -10,30 +10,40 @@
 //! does, so cut points are programs and erases.
 
 mod application;
+mod card_cuts;
+mod changes;
 mod cuts;
 mod error;
 mod expectation;
 mod expectation_outcome;
+mod explanation;
 mod guarantee;
 mod history;
 mod judge;
+mod judge_checkpoints;
 mod judge_names;
+mod judge_sectors;
 mod judgement;
+mod mixture;
 mod mount_lines;
 mod process_ends;
 mod recorder;
 mod recover;
 mod reference;
+mod rewrites;
 mod shadow_model;
 mod show;
 mod tree;
+mod unflushed;
 
+pub use card_cuts::Cached;
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use error::CrashError;
 pub use expectation::{Acknowledged, Broken, Expectation, Held, Rest, Symptom};
 pub use expectation_outcome::{BrokenAt, ExpectationOutcome, FailureGroup, LineOfScript};
 pub use guarantee::{
-    TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees, guarantees_in_markdown,
+    CACHE_MODELS, TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees,
+    guarantees_in_markdown,
 };
 pub use history::{CallMark, CallsAround, Dirty, History, State, Window};
 pub use judge::judge;

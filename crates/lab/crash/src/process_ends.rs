@@ -1,10 +1,11 @@
 //! The calls of processes that run side by side, noted as those of one process are.
 
 use crate::application::Done;
+use crate::changes::Changes;
 use crate::error::CrashError;
 use crate::reference::{failure_of, is_refusal};
 use crate::shadow_model::ShadowModel;
-use mtd::Mtd;
+use mount::Kind;
 use script::{Command, Failed, Observer, Place, RunError, Step};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,7 +13,8 @@ use std::rc::Rc;
 /// Notes the calls of the processes of a `concurrent`.
 pub(crate) struct ProcessEnds {
     shadow: Rc<ShadowModel>,
-    mtd: Rc<Mtd>,
+    changes: Changes,
+    kind: &'static Kind,
     /// Operations that had changed the medium when the call under way began.
     begun_at: Cell<u64>,
     refused_lines: Cell<u64>,
@@ -23,10 +25,10 @@ pub(crate) struct ProcessEnds {
 }
 
 impl ProcessEnds {
-    pub(crate) fn new(shadow: Rc<ShadowModel>, mtd: Rc<Mtd>) -> Self {
+    pub(crate) fn new(shadow: Rc<ShadowModel>, changes: Changes, kind: &'static Kind) -> Self {
         let (begun_at, refused_lines) = (Cell::new(0), Cell::new(0));
         let (error, begun, calls) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Self { shadow, mtd, begun_at, refused_lines, error, begun, calls }
+        Self { shadow, changes, kind, begun_at, refused_lines, error, begun, calls }
     }
 
     /// Calls that the file system refused for want of space, or because it lacks them.
@@ -46,7 +48,7 @@ impl ProcessEnds {
     }
 
     fn changes(&self) -> u64 {
-        self.mtd.with_chip(|chip| chip.journaled())
+        self.changes.count()
     }
 }
 
@@ -71,7 +73,7 @@ impl Observer for ProcessEnds {
         let error = begun.as_ref().and_then(|command| failure_of(command, &end));
         match end {
             Ok(_) => {}
-            Err(failed) if is_refusal(&failed) => {
+            Err(failed) if is_refusal(&failed, self.kind) => {
                 self.refused_lines.set(self.refused_lines.get() + 1);
             }
             Err(failed) => {

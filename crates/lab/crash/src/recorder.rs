@@ -9,7 +9,7 @@ use fs_api::{
     FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, RenameFlags, SpaceUse,
 };
 use mount::guarantee::{DOUBLED_NAME, Durable, RENAME_OVER_LINKED};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -22,11 +22,30 @@ use std::sync::Arc;
 pub struct Recorder<F> {
     real: Rc<F>,
     now: Box<dyn Fn() -> u64>,
+    flushes: Flushes,
     shadow: Rc<ShadowModel>,
     profile: &'static str,
     sabotage: Sabotage,
     /// Pages that the layer above has changed and not handed over yet.
     unwritten: RefCell<BTreeSet<(InodeNumber, u64)>>,
+}
+
+/// The flushes of the device under a file system; of raw NAND there are none to wait for.
+#[derive(Default)]
+struct Flushes {
+    count: Option<Box<dyn Fn() -> u64>>,
+    /// Those that the history knows of.
+    seen: Cell<u64>,
+}
+
+impl Flushes {
+    /// True if what was synced so far is safe: the device was flushed since, or has no cache.
+    fn is_flushed(&self) -> bool {
+        self.count.as_ref().is_none_or(|count| {
+            let count = count();
+            self.seen.replace(count) != count
+        })
+    }
 }
 
 impl<F: FileSystem> Recorder<F> {
@@ -41,7 +60,25 @@ impl<F: FileSystem> Recorder<F> {
         profile: &'static str,
     ) -> Self {
         let (now, unwritten) = (Box::new(now), RefCell::default());
-        Self { real, now, shadow, profile, sabotage: Sabotage::None, unwritten }
+        let flushes = Flushes::default();
+        Self { real, now, flushes, shadow, profile, sabotage: Sabotage::None, unwritten }
+    }
+
+    /// Watches the device under the file system too: `count` tells how often it was flushed.
+    pub(crate) fn watching_flushes(mut self, count: Option<Box<dyn Fn() -> u64>>) -> Self {
+        self.flushes = Flushes { count, seen: Cell::new(0) };
+        self.flushes.is_flushed();
+        self
+    }
+
+    /// Looks whether the device was flushed: then what was synced before is safe.
+    fn look_for_flush(&self) {
+        // A run that forgets its syncs makes no flush either, and notes that it did.
+        let is_forgotten =
+            matches!(self.sabotage, Sabotage::ForgetSyncs | Sabotage::ForgetFsyncs(_));
+        if self.flushes.is_flushed() || is_forgotten {
+            self.shadow.history.borrow_mut().device_flushed(self.now());
+        }
     }
 
     /// A test of the checker: calls of `fsync` and `sync` are noted that are not carried out.
@@ -57,9 +94,11 @@ impl<F: FileSystem> Recorder<F> {
         self.shadow.history.borrow_mut().returned(self.now());
     }
 
-    /// A call returned that changed names of these inodes of the model.
-    fn named(&self, inodes: &[InodeNumber]) {
-        self.shadow.history.borrow_mut().names_changed(inodes);
+    /// A call returned that changed names of these inodes of the model, in these directories.
+    fn named(&self, inodes: &[InodeNumber], directories: &[InodeNumber]) {
+        let all = [inodes, directories].concat();
+        self.shadow.history.borrow_mut().names_changed(&all);
+        self.shadow.history.borrow_mut().directories_changed(directories);
         // After the names, since `returned` may make the newest state safe.
         self.returned();
     }
@@ -74,7 +113,20 @@ impl<F: FileSystem> Recorder<F> {
     }
 
     fn is_each_by_itself(&self) -> bool {
-        self.shadow.history.borrow().guarantee().durable == Durable::EachAtSync
+        let durable = self.shadow.history.borrow().guarantee().durable;
+        matches!(durable, Durable::EachAtSync | Durable::AtFlush)
+    }
+
+    /// Remembers the number of a name that the model has. FAT numbers an inode anew once it has left memory
+    /// (`iunique` in `fat_build_inode` of `fs/fat/inode.c`).
+    async fn learn(&self, directory: InodeNumber, name: &[u8], inode: InodeNumber) {
+        if self.shadow.numbers.borrow().contains_key(&inode) {
+            return;
+        }
+        let parent = self.shadow.number(directory);
+        if let Ok(number) = self.shadow.model.lookup(parent, name).await {
+            self.shadow.numbers.borrow_mut().insert(inode, number);
+        }
     }
 
     /// A name of a directory in the newest state.
@@ -221,11 +273,17 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     }
 
     async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
-        self.real.lookup(directory, name).await
+        let inode = self.real.lookup(directory, name).await?;
+        self.learn(directory, name, inode).await;
+        Ok(inode)
     }
 
     async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno> {
-        self.real.read_directory(directory).await
+        let entries = self.real.read_directory(directory).await?;
+        for entry in &entries {
+            self.learn(directory, &entry.name, entry.inode).await;
+        }
+        Ok(entries)
     }
 
     async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno> {
@@ -251,7 +309,11 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         self.shadow.model.change(caller, number, to).await?;
         self.shadow.note(begun_at, to.size_bytes.map(|_| number)).await?;
         // After the state is noted, because the record belongs to it.
-        self.shadow.history.borrow_mut().file_changed(number);
+        if to.size_bytes.is_some_and(|bytes| bytes != old_bytes) {
+            self.shadow.history.borrow_mut().file_changed(number);
+        } else {
+            self.shadow.history.borrow_mut().attributes_changed(number);
+        }
         // A shorter file is written out with its new header; a longer one changes in memory alone
         // (`yaffs_resize_file`).
         if to.size_bytes.is_some_and(|bytes| bytes < old_bytes) {
@@ -276,9 +338,10 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         // Numbers of the two differ, so each inode is remembered by both.
         self.shadow.numbers.borrow_mut().insert(made, number);
         // The inode's own record comes before its name: it changed before the name was there.
-        self.shadow.history.borrow_mut().file_changed(number);
+        self.shadow.history.borrow_mut().attributes_changed(number);
         self.shadow.note(begun_at, None).await?;
-        self.named(&[number, parent]);
+        // A new directory has its first block; a new file has none.
+        self.named(&[], &[number, parent]);
         Ok(made)
     }
 
@@ -294,7 +357,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         let (number, parent) = (self.shadow.number(inode), self.shadow.number(directory));
         self.shadow.model.link(caller, number, parent, name).await?;
         self.shadow.note(begun_at, None).await?;
-        self.named(&[number, parent]);
+        self.named(&[number], &[parent]);
         Ok(())
     }
 
@@ -319,7 +382,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         self.shadow.model.unlink(caller, parent, name).await?;
         self.shadow.note(begun_at, None).await?;
         let removed = removed.map_or(parent, |row| row.inode);
-        self.named(&[removed, parent]);
+        self.named(&[removed], &[parent]);
         Ok(())
     }
 
@@ -339,7 +402,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         self.shadow.model.rename(caller, model_from, model_to).await?;
         self.shadow.note(begun_at, None).await?;
         let moved = self.shadow.newest().rows.get(&paths[1]).map_or(model_to.0, |row| row.inode);
-        self.named(&[moved, model_from.0, model_to.0]);
+        self.named(&[moved], &[model_from.0, model_to.0]);
         Ok(())
     }
 
@@ -363,8 +426,8 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         self.shadow.note(begun_at, None).await?;
         let rows = self.shadow.newest().rows;
         let moved = paths.iter().filter_map(|path| rows.get(path)).map(|row| row.inode);
-        let inodes: Vec<InodeNumber> = moved.chain([model_one.0, model_other.0]).collect();
-        self.named(&inodes);
+        let moved: Vec<InodeNumber> = moved.collect();
+        self.named(&moved, &[model_one.0, model_other.0]);
         Ok(())
     }
 
@@ -382,11 +445,11 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         let model = &self.shadow.model;
         let whiteout = model.rename_with_whiteout(caller, model_from, model_to).await?;
         self.shadow.numbers.borrow_mut().insert(made, whiteout);
-        self.shadow.history.borrow_mut().file_changed(whiteout);
+        self.shadow.history.borrow_mut().attributes_changed(whiteout);
         // The whiteout's nodes are of the same group as the names (`ubifs_jnl_rename`).
         self.shadow.note(begun_at, None).await?;
         let moved = self.shadow.newest().rows.get(&path).map_or(model_to.0, |row| row.inode);
-        self.named(&[whiteout, moved, model_from.0, model_to.0]);
+        self.named(&[whiteout, moved], &[model_from.0, model_to.0]);
         Ok(made)
     }
 
@@ -585,7 +648,7 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         let was_there = self.shadow.model.extended_attribute(number, name).await.is_ok();
         self.shadow.model.set_extended_attribute(caller, number, name, value).await?;
         self.shadow.note(begun_at, None).await?;
-        self.named(&[number]);
+        self.named(&[number], &[]);
         // Only a new attribute writes the buffer; changing one does not.
         if !was_there && value.is_some() {
             self.shadow.history.borrow_mut().attribute_made(self.now());
@@ -609,6 +672,9 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
 
     async fn fsync(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
         self.must_be_handed_over(|of| of == inode)?;
+        self.look_for_flush();
+        let number = self.shadow.number(inode);
+        self.shadow.history.borrow_mut().data_log_begins(self.now(), Some(number));
         // A sabotaged run notes what it does not do: the checker must find that.
         let is_forgotten = match self.sabotage {
             Sabotage::ForgetSyncs => true,
@@ -618,13 +684,22 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
         if !is_forgotten {
             self.real.fsync(caller, inode).await?;
         }
-        self.shadow.history.borrow_mut().fsynced(self.now(), self.shadow.number(inode));
+        self.shadow.history.borrow_mut().fsynced_unflushed(self.now(), number);
+        self.look_for_flush();
         Ok(())
     }
 
-    // Nothing is noted: the guarantees speak of `fsync` and `sync` alone.
+    // On raw NAND nothing is noted: the guarantees there speak of `fsync` and `sync` alone.
     async fn sync_data(&self, caller: &Caller, inode: InodeNumber) -> Result<(), Errno> {
-        self.real.sync_data(caller, inode).await
+        self.look_for_flush();
+        let number = self.shadow.number(inode);
+        self.shadow.history.borrow_mut().data_log_begins(self.now(), Some(number));
+        if self.sabotage != Sabotage::ForgetSyncs {
+            self.real.sync_data(caller, inode).await?;
+        }
+        self.shadow.history.borrow_mut().data_synced_unflushed(number);
+        self.look_for_flush();
+        Ok(())
     }
 
     fn direct_io(&self) -> DirectIo {
@@ -632,15 +707,20 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     }
 
     async fn write_out(&self, inode: InodeNumber) -> Result<(), Errno> {
+        let number = self.shadow.number(inode);
+        self.shadow.history.borrow_mut().data_log_begins(self.now(), Some(number));
         self.real.write_out(inode).await
     }
 
     async fn sync(&self) -> Result<(), Errno> {
         self.must_be_handed_over(|_| true)?;
+        self.look_for_flush();
+        self.shadow.history.borrow_mut().data_log_begins(self.now(), None);
         if self.sabotage != Sabotage::ForgetSyncs {
             self.real.sync().await?;
         }
-        self.shadow.history.borrow_mut().synced(self.now());
+        self.shadow.history.borrow_mut().synced_unflushed(self.now());
+        self.look_for_flush();
         Ok(())
     }
 
@@ -650,8 +730,12 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
 
     async fn unmount(&self) -> Result<(), Errno> {
         self.must_be_handed_over(|_| true)?;
+        self.look_for_flush();
+        self.shadow.history.borrow_mut().data_log_begins(self.now(), None);
         self.real.unmount().await?;
-        self.shadow.history.borrow_mut().synced(self.now());
+        // The last user closes the device, which flushes `mtdblock` and no card.
+        self.shadow.history.borrow_mut().synced_unflushed(self.now());
+        self.look_for_flush();
         Ok(())
     }
 

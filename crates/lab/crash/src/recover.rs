@@ -1,15 +1,23 @@
 //! After a cut: mount, look, write once, unmount, mount again.
 
+use crate::card_cuts::Cached;
+use crate::guarantee::TornModel;
 use crate::history::{History, Window};
 use crate::judge::judge;
+use crate::judge_sectors::hazards;
 use crate::judgement::Judgement;
 use crate::reference::Setup;
 use crate::tree::{Row, Tree};
 use file_systems::find_kind;
 use fs_api::Errno;
-use mount::{Driver, Finding, Machine, MountError, Mounted, run};
+use mount::guarantee::READ_ONLY;
+use mount::{
+    CardContents, Driver, Finding, Guarantee, Hazard, Machine, MountError, MountRequest, Mounted,
+    Order, run,
+};
 use nand::{Chip, Torn};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use vfs::{OpenOptions, escape_path};
@@ -43,21 +51,48 @@ pub(crate) struct Fault {
     pub(crate) path: String,
     pub(crate) expected: String,
     pub(crate) found: String,
+    /// The hazard that explains it: the file system found what the hazard leaves.
+    pub(crate) hazard: Option<&'static Hazard>,
 }
 
 impl Fault {
     fn new(kind: ViolationKind, path: &[u8], expected: &str, found: &dyn ToString) -> Self {
         let path = if path.is_empty() { ".".into() } else { escape_path(path) };
-        Self { kind, path, expected: expected.into(), found: found.to_string() }
+        Self { kind, path, expected: expected.into(), found: found.to_string(), hazard: None }
+    }
+
+    /// In words.
+    pub(crate) fn told(&self) -> String {
+        format!("{}: {}", self.path, self.found)
+    }
+
+    fn or_hazard(self) -> Result<Recovered, Self> {
+        match self.hazard {
+            Some(hazard) => {
+                let failure = Some(self.told());
+                Ok(Recovered { failure, ..Recovered::new(Judgement::Hazard(hazard), false) })
+            }
+            None => Err(self),
+        }
     }
 }
 
 /// How a recovery went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recovered {
     pub(crate) judgement: Judgement,
     /// The write afterwards found no space.
     pub(crate) is_full: bool,
+    /// Hazards that struck beside the one of the judgement, by their names.
+    pub(crate) hazards: BTreeSet<&'static str>,
+    /// What failed, where a hazard explains that nothing is shown.
+    pub(crate) failure: Option<String>,
+}
+
+impl Recovered {
+    pub(crate) fn new(judgement: Judgement, is_full: bool) -> Self {
+        Self { judgement, is_full, hazards: BTreeSet::new(), failure: None }
+    }
 }
 
 /// What a recovery showed from its mount to its end. It depends on the medium and on the setup alone, so it
@@ -72,6 +107,8 @@ pub(crate) struct Seen {
     findings: Vec<Finding>,
     /// What the second mount shows.
     after: Tree,
+    /// Hazards that the checks found, by their names.
+    checked: BTreeSet<&'static str>,
 }
 
 /// A cut to be judged: what may be found after it, and what is left of the operation that it tore.
@@ -80,12 +117,15 @@ pub(crate) struct Trial {
     pub(crate) history: Arc<History>,
     pub(crate) window: Window,
     pub(crate) torn: Torn,
+    /// The device kept some of the writes that no flush had covered, in any order.
+    pub(crate) is_reordered: bool,
 }
 
-/// Recovers a chip and judges what it shows. A recovery that came to its end is handed out as it was seen; so is
-/// what the first mount showed, whatever came behind it.
+/// Recovers a chip, or a card, and judges what it shows. A recovery that came to its end is handed out as it was
+/// seen; so is what the first mount showed, whatever came behind it.
 pub(crate) fn recover(
     chip: Chip,
+    card: CardContents,
     setup: &Setup,
     trial: &Trial,
 ) -> (Result<Recovered, Fault>, Option<Seen>, Option<Tree>) {
@@ -93,9 +133,12 @@ pub(crate) fn recover(
     let (given, trial, to_show) = (setup.clone(), trial.clone(), shown.clone());
     let driver = Driver::of_tool(setup.layout);
     let outcome = run(chip, &driver, setup.seed, async move |machine| {
+        machine.card().insert(card, machine.mtd.size_bytes());
         let seen = recover_on(&machine, &given, &trial, &to_show).await;
         match seen {
             Ok((judgement, seen)) => (trial.judge_end(judgement, &seen), Some(seen)),
+            // A device that keeps the order of writes leaves no such thing.
+            Err(fault) if trial.is_reordered => (fault.or_hazard(), None),
             Err(fault) => (Err(fault), None),
         }
     });
@@ -109,6 +152,11 @@ pub(crate) fn judge_again(seen: &Seen, trial: &Trial) -> Result<Recovered, Fault
 }
 
 impl Trial {
+    pub(crate) fn new(history: &Arc<History>, window: Window, model: &TornModel) -> Self {
+        let is_reordered = model.cached == Some(Cached::Reordered);
+        Self { history: history.clone(), window, torn: model.torn, is_reordered }
+    }
+
     /// Judges what the first mount shows.
     fn judge_found(&self, found: &Tree) -> Result<Judgement, Fault> {
         judge(&self.history, &self.window, self.torn, found).map_err(|mismatch| Fault {
@@ -116,16 +164,26 @@ impl Trial {
             path: if mismatch.path.is_empty() { ".".into() } else { escape_path(&mismatch.path) },
             expected: mismatch.expected,
             found: mismatch.found,
+            hazard: None,
         })
     }
 
     /// Judges what comes after the first look.
     fn judge_end(&self, judgement: Judgement, seen: &Seen) -> Result<Recovered, Fault> {
-        let Seen { found, is_full, findings, after } = seen;
+        let Seen { found, is_full, findings, after, .. } = seen;
         let is_full = *is_full;
+        match self.history.guarantee().order(self.torn) {
+            Order::Sectors => return self.judge_end_of_sectors(judgement, seen),
+            // Nothing is promised of what is shown, before the write or after it.
+            Order::Pages => {
+                let hazards = seen.checked.clone();
+                return Ok(Recovered { hazards, ..Recovered::new(judgement, is_full) });
+            }
+            _ => {}
+        }
         // A name of nothing may come to life with the number of a new file.
         if matches!(judgement, Judgement::Hazard(_)) {
-            return Ok(Recovered { judgement, is_full });
+            return Ok(Recovered::new(judgement, is_full));
         }
         let is_found = |code: &str| findings.iter().any(|finding| finding.code == code);
         let hazards = self.history.guarantee().hazards.iter();
@@ -134,12 +192,42 @@ impl Trial {
             Ok(()) => {}
             Err(fault) => {
                 let hazard = explaining.next().ok_or(fault)?;
-                return Ok(Recovered { judgement: Judgement::Hazard(hazard), is_full });
+                return Ok(Recovered::new(Judgement::Hazard(hazard), is_full));
             }
         }
-        check_findings(findings, &self.history, self.torn)?;
-        Ok(Recovered { judgement, is_full })
+        let guarantee = self.history.guarantee();
+        let told = findings.iter().find_map(|finding| guarantee.hazard_at_mount(finding.code));
+        match check_findings(findings, &self.history, self.torn) {
+            Ok(()) => Ok(Recovered::new(judgement, is_full)),
+            Err(fault) if self.is_reordered => Fault { hazard: told, ..fault }.or_hazard(),
+            Err(fault) => Err(fault),
+        }
     }
+
+    /// Judges what comes after the first look at a file system that repairs nothing: what was safe is there
+    /// after the write, and everything else where no hazard struck.
+    fn judge_end_of_sectors(&self, judgement: Judgement, seen: &Seen) -> Result<Recovered, Fault> {
+        let Seen { found, is_full, findings, after, checked } = seen;
+        let own = hazards(&self.history, &self.window, found);
+        let struck: BTreeSet<&'static str> =
+            own.iter().map(|hazard| hazard.name).chain(checked.iter().copied()).collect();
+        if struck.is_empty() {
+            compare_again(found, after, *is_full)?;
+        } else {
+            // A file that is damaged may change with the next write: its clusters may count as free.
+            self.judge_found(&without_witness(after))?;
+        }
+        check_findings(findings, &self.history, self.torn)?;
+        Ok(Recovered { hazards: struck, ..Recovered::new(judgement, *is_full) })
+    }
+}
+
+/// What a second mount shows, without the file that was written between the mounts.
+fn without_witness(after: &Tree) -> Tree {
+    let mut tree = after.clone();
+    tree.rows.remove(WITNESS);
+    tree.unreadable.retain(|path| path != WITNESS);
+    tree
 }
 
 async fn recover_on(
@@ -148,36 +236,72 @@ async fn recover_on(
     trial: &Trial,
     shown: &RefCell<Option<Tree>>,
 ) -> Result<(Judgement, Seen), Fault> {
-    let mounted = mount(machine, setup).await?;
-    let found = read(&mounted).await?;
+    let guarantee = trial.history.guarantee();
+    let mounted = mount(machine, setup, guarantee).await?;
+    // What a mount already found explains all that comes after it.
+    let at_mount = mounted.file_system.findings().await;
+    let hazard = at_mount.iter().find_map(|finding| guarantee.hazard_at_mount(finding.code));
+    let seen = look(machine, setup, trial, shown, mounted).await;
+    seen.map_err(|fault| Fault { hazard: fault.hazard.or(hazard), ..fault })
+}
+
+async fn look(
+    machine: &Machine,
+    setup: &Setup,
+    trial: &Trial,
+    shown: &RefCell<Option<Tree>>,
+    mounted: Mounted,
+) -> Result<(Judgement, Seen), Fault> {
+    let guarantee = trial.history.guarantee();
+    let found = read(&mounted, guarantee).await?;
     shown.replace(Some(found.clone()));
-    check(&mounted).await?;
+    let mut checked = BTreeSet::new();
+    check(&mounted, guarantee, &mut checked).await?;
     let judgement = trial.judge_found(&found)?;
     let written = write_once(machine, &mounted).await;
     let is_full = written == Err(Errno::Enospc);
     if let Err(error) = written
         && !is_full
     {
-        return Err(Fault::new(ViolationKind::Stuck, WITNESS, "a file can be written", &error));
+        // Only a volume that was found damaged may refuse.
+        if checked.is_empty() || !guarantee.hazards.contains(&READ_ONLY) {
+            return Err(Fault::new(ViolationKind::Stuck, WITNESS, "a file can be written", &error));
+        }
+        checked.insert(READ_ONLY.name);
     }
-    check(&mounted).await?;
+    check(&mounted, guarantee, &mut checked).await?;
     let findings = mounted.file_system.findings().await;
     let stuck = |error| Fault::new(ViolationKind::Stuck, b"", "an unmount", &error);
-    mounted.unmount().await.map_err(stuck)?;
-    let again = mount(machine, setup).await?;
-    let after = read(&again).await?;
-    Ok((judgement, Seen { found, is_full, findings, after }))
+    match mounted.unmount().await {
+        Err(_) if checked.contains(READ_ONLY.name) => {}
+        other => other.map_err(stuck)?,
+    }
+    let again = mount(machine, setup, guarantee).await?;
+    let after = read(&again, guarantee).await?;
+    Ok((judgement, Seen { found, is_full, findings, after, checked }))
 }
 
-async fn mount(machine: &Machine, setup: &Setup) -> Result<Mounted, Fault> {
-    let refused =
-        |error: MountError| Fault::new(ViolationKind::Unmountable, b"", "a mount", &error);
+async fn mount(
+    machine: &Machine,
+    setup: &Setup,
+    guarantee: &'static Guarantee,
+) -> Result<Mounted, Fault> {
+    let refused = |error: MountError| {
+        let hazard = match &error {
+            MountError::Damaged { code, .. } => guarantee.hazard_at_mount(code),
+            _ => None,
+        };
+        let fault = Fault::new(ViolationKind::Unmountable, b"", "a mount", &error);
+        Fault { hazard, ..fault }
+    };
     let kind = find_kind(setup.kind).map_err(refused)?;
-    machine.mount(kind, &setup.request).await.map_err(refused)
+    // A kernel makes no file system on a device that a cut left blank.
+    let request = MountRequest { formats_blank: !kind.is_on_block_device, ..setup.request.clone() };
+    machine.mount(kind, &request).await.map_err(refused)
 }
 
-async fn read(mounted: &Mounted) -> Result<Tree, Fault> {
-    match Tree::read(&*mounted.file_system).await {
+async fn read(mounted: &Mounted, guarantee: &'static Guarantee) -> Result<Tree, Fault> {
+    match Tree::read_of(&*mounted.file_system, guarantee).await {
         Ok(tree) => Ok(tree),
         Err((path, error)) => {
             let found = with_findings(mounted, error).await;
@@ -195,15 +319,22 @@ async fn with_findings(mounted: &Mounted, error: Errno) -> String {
     text
 }
 
-/// The file system's own check finds no contradiction.
-async fn check(mounted: &Mounted) -> Result<(), Fault> {
+/// The file system's own check finds no contradiction but those that are hazards of it, which are counted.
+async fn check(
+    mounted: &Mounted,
+    guarantee: &'static Guarantee,
+    hazards: &mut BTreeSet<&'static str>,
+) -> Result<(), Fault> {
     let checked = mounted.file_system.check().await;
     let complaints = checked
         .map_err(|error| Fault::new(ViolationKind::Unreadable, b"", "to be read", &error))?;
-    match complaints.first() {
-        Some(complaint) => Err(Fault::new(ViolationKind::Finding, b"", "no damage", complaint)),
-        None => Ok(()),
+    for complaint in complaints {
+        let Some(Hazard { name, .. }) = guarantee.hazard_of_finding(complaint.code) else {
+            return Err(Fault::new(ViolationKind::Finding, b"", "no damage", &complaint));
+        };
+        hazards.insert(name);
     }
+    Ok(())
 }
 
 fn check_findings(findings: &[Finding], history: &History, torn: Torn) -> Result<(), Fault> {

@@ -1,6 +1,8 @@
 //! The run without a cut: what is written to the medium, and the states it stands for.
 
 use crate::application::Done;
+use crate::card_cuts::CardRun;
+use crate::changes::{Changes, is_on_card};
 use crate::error::CrashError;
 use crate::guarantee::find_guarantee;
 use crate::history::History;
@@ -11,7 +13,7 @@ use crate::shadow_model::ShadowModel;
 use crate::tree::Tree;
 use fs_api::{Errno, FileType};
 use mount::guarantee::Guarantee;
-use mount::{Driver, Kind, Machine, MountError, MountRequest, SharedMount, run};
+use mount::{CardContents, Driver, Kind, Machine, MountError, MountRequest, SharedMount, run};
 use mtd::OobLayout;
 use nand::{Chip, RawOperation};
 use script::{
@@ -76,6 +78,8 @@ pub(crate) struct Reference {
     pub(crate) request: MountRequest,
     /// What changed the medium.
     pub(crate) journal: Vec<RawOperation>,
+    /// The same on a card, of which the chip is a measure only.
+    pub(crate) card: Option<CardRun>,
     /// States that the calls led to.
     pub(crate) history: History,
     /// Commands, in the order in which they ended.
@@ -90,6 +94,7 @@ type Watched = (Rc<Vfs<Recorder<SharedMount>>>, Runner<Recorder<SharedMount>>);
 /// A session under way: what lines work on.
 struct Session {
     machine: Machine,
+    changes: Changes,
     kind: &'static Kind,
     way: MountWay,
     sabotage: Sabotage,
@@ -100,11 +105,54 @@ struct Session {
     calls: Vec<Done>,
 }
 
+/// The medium when the journal begins.
+struct Before {
+    chip: Chip,
+    card: CardContents,
+}
+
 impl Session {
+    /// Mounts an image, and begins the journal anew: the medium as the mount left it, which is no cut point.
+    async fn mount_image(
+        &mut self,
+        guarantee: &'static Guarantee,
+        before: Before,
+    ) -> Result<Before, CrashError> {
+        // Nothing is made where nothing is: the image is what is cut.
+        let formats_blank = std::mem::replace(&mut self.way.request.formats_blank, false);
+        let profile = self.kind.profile(self.way.request.profile.as_deref())?;
+        let mounted = self.machine.mount(self.kind, &self.way.request).await;
+        let mounted = mounted.map_err(|error| self.way.refused(error))?;
+        self.way.request.formats_blank = formats_blank;
+        let chip = self.machine.mtd.with_chip(|chip| {
+            chip.take_journal();
+            let copy = chip.clone();
+            chip.start_journal();
+            copy
+        });
+        // What the mount wrote counts as flushed.
+        let card =
+            CardRun { before: before.card, journal: self.machine.card().take_journal() }.end();
+        self.machine.card().start_journal();
+        self.watch(guarantee, profile, &mounted.file_system).await?;
+        Ok(Before { chip, card })
+    }
+
     async fn mount(&mut self, guarantee: &'static Guarantee) -> Result<(), CrashError> {
         let request = &self.way.request;
         let mounted = self.machine.mount(self.kind, request).await;
         let mounted = mounted.map_err(|error| self.way.refused(error))?;
+        let profile = self.kind.profile(request.profile.as_deref())?;
+        self.watch(guarantee, profile, &mounted.file_system).await
+    }
+
+    /// Watches a file system from here on.
+    async fn watch(
+        &mut self,
+        guarantee: &'static Guarantee,
+        profile: &'static str,
+        file_system: &Rc<SharedMount>,
+    ) -> Result<(), CrashError> {
         let shadow = if let Some(shadow) = &self.shadow {
             shadow.clone()
         } else {
@@ -112,21 +160,25 @@ impl Session {
                 let path = escape_path(&path);
                 CrashError::Read { path, error }
             };
-            let tree = Tree::read(&*mounted.file_system).await.map_err(read)?;
+            let tree = Tree::read_of(&**file_system, guarantee).await.map_err(read)?;
             let shadow = ShadowModel::new(guarantee, &tree).await;
             Rc::new(shadow.map_err(|error| read((Vec::new(), error)))?)
         };
         self.shadow = Some(shadow.clone());
-        let profile = self.kind.profile(request.profile.as_deref())?;
-        let mtd = self.machine.mtd.clone();
-        let now = move || mtd.with_chip(|chip| chip.journaled());
-        let recorder = Recorder::new(mounted.file_system.clone(), now, shadow, profile)
+        let changes = self.changes.clone();
+        let now = move || changes.count();
+        let recorder = Recorder::new(file_system.clone(), now, shadow, profile)
+            .watching_flushes(self.machine.opened_block_path().and_then(|path| {
+                path.flushes()?;
+                Some(Box::new(move || path.flushes().unwrap_or(0)) as Box<dyn Fn() -> u64>)
+            }))
             .sabotaged(self.sabotage);
         let (Machine { sim, cpus, board, .. }, recorder) = (&self.machine, Rc::new(recorder));
-        let vfs = if mounted.file_system.has_page_cache() {
-            Vfs::cached(sim, cpus, board, recorder)
-        } else {
-            Vfs::new(sim, recorder)
+        let vfs = match file_system.page_cache() {
+            // Files share the memory of the device's pages.
+            Some(pages) => Vfs::cached_in(sim, cpus, board, pages, recorder),
+            None if file_system.has_page_cache() => Vfs::cached(sim, cpus, board, recorder),
+            None => Vfs::new(sim, recorder),
         };
         let vfs = Rc::new(vfs);
         let runner = Runner::new(sim, vfs.clone(), self.epoch_seconds).one_call_at_a_time();
@@ -136,7 +188,7 @@ impl Session {
 
     /// Operations that have changed the medium.
     fn changes(&self) -> u64 {
-        self.machine.mtd.with_chip(|chip| chip.journaled())
+        self.changes.count()
     }
 
     /// Carries the script out.
@@ -168,7 +220,7 @@ impl Session {
         let (Some((_, runner)), Some(shadow)) = (&self.mounted, &self.shadow) else {
             return Err(not_mounted(place));
         };
-        let ends = Rc::new(ProcessEnds::new(shadow.clone(), self.machine.mtd.clone()));
+        let ends = Rc::new(ProcessEnds::new(shadow.clone(), self.changes.clone(), self.kind));
         runner.run_processes(walks, ends.clone()).await;
         self.refused_lines += ends.refused_lines();
         self.calls.extend(ends.take_calls());
@@ -194,7 +246,7 @@ impl Session {
             let error = failure_of(command, &end);
             return match end {
                 Ok(_) => Ok(error),
-                Err(refusal) if is_refusal(&refusal) => {
+                Err(refusal) if is_refusal(&refusal, self.kind) => {
                     self.refused_lines += 1;
                     Ok(error)
                 }
@@ -287,28 +339,36 @@ pub(crate) fn failure_of(
 }
 
 /// A call for which there is no space, or which the file system lacks: it changed nothing that a cut could show.
-pub(crate) fn is_refusal(failed: &Failed) -> bool {
-    let is_refused = |error: Errno| matches!(error, Errno::Enospc | Errno::Eopnotsupp);
+pub(crate) fn is_refusal(failed: &Failed, kind: &Kind) -> bool {
+    // Links and devices end with EPERM where a file system has none (`vfs_link` of `fs/namei.c`).
+    let lacks_call = |error| error == Errno::Eperm && !kind.has_owners_and_links;
+    let is_refused =
+        |error: Errno| matches!(error, Errno::Enospc | Errno::Eopnotsupp) || lacks_call(error);
     matches!(failed, Failed::Call(error) if is_refused(error.error))
 }
 
-/// A chip whose file system was mounted once, which makes it if there is none.
+/// A chip or card whose file system was mounted once, which makes it if there is none.
 fn made(
-    chip: &Chip,
+    (chip, card): (&Chip, &CardContents),
     setup: &Setup,
     kind: &'static Kind,
     way: &MountWay,
-) -> Result<Chip, CrashError> {
-    let request = way.request.clone();
+) -> Result<(Chip, CardContents), CrashError> {
+    let (request, before) = (way.request.clone(), card.clone());
     let outcome =
         run(chip.clone(), &Driver::of_tool(setup.layout), setup.seed, async move |machine| {
+            machine.card().insert(before.clone(), machine.mtd.size_bytes());
+            machine.card().start_journal();
             make_volume(&machine, &request).await?;
             let mounted = machine.mount(kind, &request).await?;
-            mounted.unmount().await.map_err(|errno| MountError::Call { kind: kind.name, errno })
+            let unmounted = mounted.unmount().await;
+            unmounted.map_err(|errno| MountError::Call { kind: kind.name, errno })?;
+            Ok(CardRun { before, journal: machine.card().take_journal() }.end())
         });
-    let done: Result<(), MountError> = outcome.value.expect("the power of this run is not cut");
-    done.map_err(|error| way.refused(error))?;
-    Ok(outcome.chip)
+    let done: Result<CardContents, MountError> =
+        outcome.value.expect("the power of this run is not cut");
+    let contents = done.map_err(|error| way.refused(error))?;
+    Ok((outcome.chip, contents))
 }
 
 /// Makes the volume that a mount line names, where the device has none: such a script has no line that
@@ -323,9 +383,11 @@ async fn make_volume(machine: &Machine, request: &MountRequest) -> Result<(), Mo
     Ok(())
 }
 
-/// Runs a script to its end.
+/// Runs a script to its end. The medium holds an image if there is a card to `image`, which is empty where the image
+/// is on the chip: then it is mounted before the first cut point, and what it shows is safe.
 pub(crate) fn reference(
     chip: &Chip,
+    image: Option<&CardContents>,
     setup: &Setup,
     script: &Script,
 ) -> Result<Reference, CrashError> {
@@ -337,14 +399,26 @@ pub(crate) fn reference(
     let request = way.request.clone();
     let (sabotage, script) = (setup.sabotage, script.clone());
     let driver = Driver::of_tool(setup.layout);
-    let chip =
-        if guarantee.is_made_in_steps { made(chip, setup, kind, &way)? } else { chip.clone() };
+    // The card comes as it is delivered.
+    let given = (chip, &CardContents::default());
+    let (chip, contents) = match image {
+        Some(card) => (chip.clone(), card.clone()),
+        None if guarantee.is_made_in_steps => made(given, setup, kind, &way)?,
+        None => (chip.clone(), CardContents::default()),
+    };
+    let begins_mounted = image.is_some();
     let mut journaled = chip.clone();
     journaled.start_journal();
     let epoch_seconds = driver.epoch_seconds;
+    let is_on_card = is_on_card(kind, &request);
+    let mut before = Before { chip, card: contents.clone() };
     let outcome = run(journaled, &driver, setup.seed, async move |machine| {
+        machine.card().insert(contents, machine.mtd.size_bytes());
+        machine.card().start_journal();
+        let changes = Changes::of(&machine, kind, &way.request);
         let mut session = Session {
             machine,
+            changes,
             kind,
             way,
             sabotage,
@@ -354,15 +428,22 @@ pub(crate) fn reference(
             refused_lines: 0,
             calls: Vec::new(),
         };
-        session.mount(guarantee).await?;
+        if begins_mounted {
+            before = session.mount_image(guarantee, before).await?;
+        } else {
+            session.mount(guarantee).await?;
+        }
         session.play(&script).await?;
         let shadow = session.shadow.expect("mounted before the first line");
         let history = shadow.history.borrow().clone();
-        Ok::<_, CrashError>((history, session.refused_lines, session.calls))
+        let card = session.machine.card().take_journal();
+        Ok::<_, CrashError>((before, history, session.refused_lines, card, session.calls))
     });
-    let (history, refused_lines, calls) =
+    let (before, history, refused_lines, card, calls) =
         outcome.value.expect("the power of this run is not cut")?;
     let mut chip_after = outcome.chip;
     let journal = chip_after.take_journal();
-    Ok(Reference { before: chip, request, journal, history, calls, refused_lines })
+    let Before { chip: before, card: contents } = before;
+    let card = is_on_card.then_some(CardRun { before: contents, journal: card });
+    Ok(Reference { before, request, journal, card, history, calls, refused_lines })
 }

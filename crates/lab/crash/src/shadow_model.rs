@@ -40,7 +40,8 @@ impl ShadowModel {
             numbers.insert(row.inode, number);
         }
         let mut contents = BTreeMap::new();
-        let first = Tree::read_known(&model, &mut contents).await.map_err(|(_, error)| error)?;
+        let first = Tree::read_known(&model, &mut contents, false).await;
+        let first = first.map_err(|(_, error)| error)?.kept_by(guarantee);
         Ok(Self {
             model,
             numbers: numbers.into(),
@@ -63,9 +64,10 @@ impl ShadowModel {
     /// The tree of the model now.
     async fn tree(&self) -> Result<Tree, Errno> {
         let mut contents = self.contents.take();
-        let read = Tree::read_known(&self.model, &mut contents).await;
+        let read = Tree::read_known(&self.model, &mut contents, false).await;
         self.contents.replace(contents);
-        let mut tree = read.map_err(|(_, error)| error)?;
+        let guarantee = self.history.borrow().guarantee();
+        let mut tree = read.map_err(|(_, error)| error)?.kept_by(guarantee);
         debug_assert!(tree.dangling.is_empty() && tree.unreadable.is_empty(), "memory is whole");
         // Rows that did not change are shared with the state before: a history of thousands of
         // states fits into memory.

@@ -9,6 +9,7 @@ use crate::guarantee::TornModel;
 use crate::recover::{Trial, recover};
 use crate::tree::{Row, Tree};
 use fs_api::FileType;
+use mount::CardContents;
 use nand::Chip;
 use script::{ControlLine, Place, Step};
 use serde::Serialize;
@@ -74,14 +75,25 @@ impl Crash {
     /// # Errors
     /// [`CrashError::NoCutPoint`]; [`CrashError::Line`] of a call that cannot be followed.
     pub fn show(&self, cut: u64, model: &'static TornModel) -> Result<Shown, CrashError> {
-        let chip = self.chip_after(cut, model)?;
+        let operations = self.operations();
+        if cut >= operations {
+            return Err(CrashError::NoCutPoint { asked: cut, operations });
+        }
         let history = self.history_shared();
         let window = history.window(cut);
-        let trial = Trial { history: history.clone(), window, torn: model.torn };
-        let (recovered, _, found) = recover(chip, self.setup(), &trial);
+        let trial = Trial::new(history, window, model);
+        let (recovered, found) = if let Some(contents) = self.card_after(cut as usize, model) {
+            self.recover_card(contents, &trial)
+        } else {
+            let chip = self.chip_after(cut, model)?;
+            let (recovered, _, found) =
+                recover(chip, CardContents::default(), self.setup(), &trial);
+            (recovered, found)
+        };
         // Another violation says nothing here: it is told of the cut itself, beside the tree that was found.
         let failure = match (&found, recovered) {
-            (None, Err(fault)) => Some(format!("{}: {}", fault.path, fault.found)),
+            (None, Err(fault)) => Some(fault.told()),
+            (None, Ok(recovered)) => recovered.failure,
             _ => None,
         };
         // Calls end in their order, and a call that changed nothing ends where the medium stands then.
@@ -97,7 +109,7 @@ impl Crash {
         Ok(Shown {
             cut_point: cut,
             torn: model.name,
-            operation: self.journal()[cut as usize].to_string(),
+            operation: self.operation(cut as usize),
             before: line(rest.checked_sub(1).and_then(|at| self.calls.get(at))),
             after: place(history.calls_around(cut).next.as_ref()),
             failure,
@@ -113,10 +125,19 @@ fn is_rest(call: &Done) -> bool {
 /// The names of three trees side by side.
 fn rows(before: &Tree, found: &Tree, after: &Tree) -> Vec<ShownRow> {
     let trees = [before, found, after];
-    let paths: BTreeSet<&Vec<u8>> = trees.iter().flat_map(|tree| tree.rows.keys()).collect();
+    let named = trees.iter().flat_map(|tree| tree.rows.keys()).chain(&found.unreadable);
+    let paths: BTreeSet<&Vec<u8>> = named.collect();
     // The root is in every tree and tells nothing.
     let paths = paths.into_iter().filter(|path| !path.is_empty());
-    paths.map(|path| row(path, trees.map(|tree| tree.rows.get(path)))).collect()
+    let shown = paths.map(|path| {
+        let mut shown = row(path, trees.map(|tree| tree.rows.get(path)));
+        // The name is there, and its inode or its bytes are not.
+        if found.unreadable.contains(path) {
+            (shown.found, shown.is) = ("cannot be read".into(), "neither");
+        }
+        shown
+    });
+    shown.collect()
 }
 
 fn row(path: &[u8], [before, found, after]: [Option<&Arc<Row>>; 3]) -> ShownRow {

@@ -1,7 +1,8 @@
 //! What a file system shows, so that two of them can be compared row by row.
 
 use fs_api::{Attributes, Errno, FileSystem, FileType, InodeNumber, PAGE_BYTES};
-use std::collections::BTreeMap;
+use mount::guarantee::{Guarantee, Order};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vfs::{escape_path, hexadecimal};
@@ -83,16 +84,43 @@ impl Tree {
     /// # Errors
     /// The first of the file system, with the path; but names without a readable inode are only noted.
     pub async fn read<F: FileSystem>(file_system: &F) -> Result<Self, (Vec<u8>, Errno)> {
-        Self::read_known(file_system, &mut BTreeMap::new()).await
+        Self::read_known(file_system, &mut BTreeMap::new(), false).await
     }
 
-    /// Reads everything but the bytes of files in `contents`; adds those that were read to it.
+    /// Reads what a guarantee speaks of. Where it allows damage, names that lead to it are only noted.
+    ///
+    /// # Errors
+    /// As [`Tree::read`].
+    pub(crate) async fn read_of<F: FileSystem>(
+        file_system: &F,
+        guarantee: &'static Guarantee,
+    ) -> Result<Self, (Vec<u8>, Errno)> {
+        let allows_damage = matches!(guarantee.order, Order::Sectors | Order::Pages);
+        let read = Self::read_known(file_system, &mut BTreeMap::new(), allows_damage).await;
+        read.map(|tree| tree.kept_by(guarantee))
+    }
+
+    /// The tree without what its medium does not keep: modes, owners and links on FAT.
+    pub(crate) fn kept_by(mut self, guarantee: &'static Guarantee) -> Self {
+        if !guarantee.keeps_modes {
+            for row in self.rows.values_mut() {
+                let facts = &mut Arc::make_mut(row).facts;
+                (facts.permissions, facts.owner, facts.links) = (0, (0, 0), 0);
+            }
+        }
+        self
+    }
+
+    /// Reads everything but the bytes of files in `contents`; adds those that were read to it. What cannot be
+    /// read is noted if damage is allowed.
     pub(crate) async fn read_known<F: FileSystem>(
         file_system: &F,
         contents: &mut BTreeMap<InodeNumber, Arc<Vec<u8>>>,
+        allows_damage: bool,
     ) -> Result<Self, (Vec<u8>, Errno)> {
         let mut tree = Self::default();
         let mut waiting = vec![(Vec::new(), file_system.root())];
+        let mut directories = BTreeSet::new();
         while let Some((path, inode)) = waiting.pop() {
             let attributes = match file_system.attributes(inode).await {
                 Ok(attributes) => attributes,
@@ -106,11 +134,29 @@ impl Tree {
                 }
                 Err(error) => return Err((path, error)),
             };
+            // A damaged directory can lead to one above it: each is read once.
+            if attributes.kind == FileType::Directory && !directories.insert(inode) && allows_damage
+            {
+                tree.unreadable.push(path);
+                continue;
+            }
             let row = read_row(file_system, inode, &attributes, contents).await;
-            let row = row.map_err(|error| (path.clone(), error))?;
+            let row = match row {
+                Err(Errno::Eio) if allows_damage => {
+                    tree.unreadable.push(path);
+                    continue;
+                }
+                row => row.map_err(|error| (path.clone(), error))?,
+            };
             if attributes.kind == FileType::Directory {
-                let entries = file_system.read_directory(inode).await;
-                for entry in entries.map_err(|error| (path.clone(), error))? {
+                let entries = match file_system.read_directory(inode).await {
+                    Err(Errno::Eio) if allows_damage => {
+                        tree.unreadable.push(path.clone());
+                        Vec::new()
+                    }
+                    entries => entries.map_err(|error| (path.clone(), error))?,
+                };
+                for entry in entries {
                     let mut below = Vec::with_capacity(path.len() + 1 + entry.name.len());
                     if !path.is_empty() {
                         below.extend_from_slice(&path);

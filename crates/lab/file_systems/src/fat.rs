@@ -3,6 +3,10 @@
 use block_medium::BlockMedium;
 use fat::{CpuCosts, Fat, FindingCode as Code, FormatOptions, MountOptions, find_profile, format};
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory, Place};
+use mount::guarantee::{
+    ALL_TORN, Durable, ERASED_BLOCK, ExpectedFinding, Guarantee, Hazard, LOST_FILE, Order,
+    READ_ONLY, STRANGE_NAME, WRONG_BYTES,
+};
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
     MountRequest, MountedFileSystem, SharedMount, StillData,
@@ -28,8 +32,94 @@ pub(crate) const KIND: Kind = Kind {
     },
     images_instead: Some("images of FAT are read and made by mtools, mkfs.vfat and fsck.vfat"),
     own_images: None,
-    guarantee: None,
+    guarantee: Some(&GUARANTEE),
     mount: |machine, request| Box::pin(mount(machine, request)),
+};
+
+/// What survives a power cut.
+const GUARANTEE: Guarantee = Guarantee {
+    kind: "fat",
+    // `fat_file_fsync` of `fs/fat/file.c` writes data, the sector of the entry and the tables, then flushes
+    // the device. `sync` writes all, and nothing flushes: `fat_sops` of `fs/fat/inode.c` has no `sync_fs`.
+    durable: Durable::AtFlush,
+    // Sectors of the block device are written back in the order of their numbers, whatever they hold.
+    order: Order::Sectors,
+    order_of_torn_page: Order::Sectors,
+    renames_in_two_steps: false,
+    // `mkfs.vfat` is another program than the mount.
+    is_made_in_steps: true,
+    new_attribute_is_synced: false,
+    keeps_modes: false,
+    empties_before_unlink: &[],
+    safe: "names and files that a sync wrote, once the device is flushed: by the fsync of any file in Linux \
+           6.x, on mtdblock also by umount; bytes of a file whose name was safe at its own fsync",
+    new_file: "its clusters are safe; its name may be missing or the short one, until a sync",
+    beyond: "a name that was safe and not touched stays, with its bytes if the file was not changed; each \
+             sector of all else is old or new, and a mount repairs nothing",
+    beyond_torn_page: "the same",
+    expected_findings: &[
+        ExpectedFinding { code: Code::NotUnmounted.name(), torn: ALL_TORN },
+        // What the mount met of the hazards.
+        ExpectedFinding { code: Code::BadChain.name(), torn: ALL_TORN },
+        ExpectedFinding { code: Code::BadDirectory.name(), torn: ALL_TORN },
+    ],
+    hazards: &[
+        Hazard {
+            name: "bad-chain",
+            summary: "a chain of clusters leads to a free cluster or to none",
+            finding: Some(Code::BadChain.name()),
+        },
+        Hazard {
+            name: "bad-directory",
+            summary: "a new directory does not begin with itself and its parent",
+            finding: Some(Code::BadDirectory.name()),
+        },
+        Hazard {
+            name: "cross-links",
+            summary: "two files have the same cluster: freed clusters are another file's when the old name comes back",
+            finding: Some(Code::CrossLinks.name()),
+        },
+        Hazard {
+            name: "double-names",
+            summary: "a name stands twice in a directory",
+            finding: Some(Code::DoubleNames.name()),
+        },
+        Hazard {
+            name: "long-chains",
+            summary: "a file has more clusters than its size needs",
+            finding: Some(Code::LongChains.name()),
+        },
+        Hazard {
+            name: "lost-clusters",
+            summary: "clusters are taken and no file's",
+            finding: Some(Code::LostClusters.name()),
+        },
+        Hazard {
+            name: "short-chains",
+            summary: "a file has fewer clusters than its size needs",
+            finding: Some(Code::ShortChains.name()),
+        },
+        Hazard {
+            name: "stray-slots",
+            summary: "slots of a long name stand without the short one",
+            finding: Some(Code::StraySlots.name()),
+        },
+        Hazard {
+            name: "table-differences",
+            summary: "the copies of the table differ",
+            finding: Some(Code::TableDifferences.name()),
+        },
+        Hazard {
+            name: "wrong-free-count",
+            summary: "FSInfo counts other free clusters than the table has",
+            finding: Some(Code::WrongFreeCount.name()),
+        },
+        ERASED_BLOCK,
+        LOST_FILE,
+        READ_ONLY,
+        STRANGE_NAME,
+        WRONG_BYTES,
+    ],
 };
 
 const BLOCK_BYTES: u64 = fat::SECTOR_BYTES as u64;

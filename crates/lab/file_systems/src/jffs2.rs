@@ -49,6 +49,7 @@ const GUARANTEE: Guarantee = Guarantee {
     renames_in_two_steps: true,
     is_made_in_steps: false,
     new_attribute_is_synced: false,
+    keeps_modes: true,
     empties_before_unlink: &[],
     safe: "all that was done to a file before its fsync, with all that came before that; everything at \
            sync and umount",

@@ -5,6 +5,7 @@ use crate::over_block::OverBlock;
 use block_medium::{BlockMedium, WriteFlags};
 use block2mtd::{Block2Mtd, Options};
 use jffs2::{Flash, Jffs2, clean_block};
+use mount::guarantee::{Durable, Guarantee, Order, PAGES_IN_ANY_ORDER};
 use mount::{
     BlockPath, KernelMount, KernelSource, Kind, Machine, MountError, MountRequest, SharedMount,
     unknown_option,
@@ -32,8 +33,30 @@ pub(crate) const KIND: Kind = Kind {
     },
     images_instead: Some("what it leaves on a block device is an image of jffs2"),
     own_images: None,
-    guarantee: None,
+    guarantee: Some(&GUARANTEE),
     mount: |machine, request| Box::pin(mount(machine, request)),
+};
+
+/// What survives a power cut: that it mounts.
+const GUARANTEE: Guarantee = Guarantee {
+    kind: "jffs2-block2mtd",
+    // `sync` writes the pages of the device (`sync_bdevs` of `fs/sync.c`) and flushes nothing; `fsync` of a file
+    // ends at the MTD, which has no `sync` (`block2mtd_sync` is called by `mtd_sync` alone).
+    durable: Durable::AtFlush,
+    order: Order::Pages,
+    order_of_torn_page: Order::Pages,
+    renames_in_two_steps: true,
+    // `flash_erase -j` is another program than the mount.
+    is_made_in_steps: true,
+    new_attribute_is_synced: false,
+    keeps_modes: true,
+    empties_before_unlink: &[],
+    safe: "nothing: sync writes the pages of the device, and no flush follows",
+    new_file: "nothing",
+    beyond: "it mounts and works on; what it shows may be of different times",
+    beyond_torn_page: "the same",
+    expected_findings: &[],
+    hazards: &[PAGES_IN_ANY_ORDER],
 };
 
 /// From this kernel on, at the latest, whoever dirties pages of the device waits if too many are: 3.6 has it

@@ -2,10 +2,14 @@
 
 use block_medium::BlockMedium;
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
+use mount::guarantee::{
+    ALL_TORN, Durable, ERASED_BLOCK, ExpectedFinding, Guarantee, Hazard, Order,
+};
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
     MountRequest, MountedFileSystem, SharedMount, StillData,
 };
+use nilfs2::FindingCode as Code;
 use nilfs2::{
     CleanerSettings, CpuCosts, FormatOptions, MountOptions, Nilfs2, SUPERBLOCK_OFFSET, find_profile,
 };
@@ -30,8 +34,46 @@ pub(crate) const KIND: Kind = Kind {
     },
     images_instead: None,
     own_images: None,
-    guarantee: None,
+    guarantee: Some(&GUARANTEE),
     mount: |machine, request| Box::pin(mount(machine, request)),
+};
+
+/// What survives a power cut.
+const GUARANTEE: Guarantee = Guarantee {
+    kind: "nilfs2",
+    // `nilfs_sync_file` of `fs/nilfs2/file.c` makes a checkpoint if the inode is queued
+    // (`nilfs_inode_dirty`): if blocks of it were changed, not attributes alone.
+    durable: Durable::AtCheckpoint,
+    // `nilfs_search_super_root` of `fs/nilfs2/recovery.c` takes the newest log chain that is whole and ends in
+    // a super root; `nilfs_do_roll_forward` then takes data-sync logs behind it over.
+    order: Order::Checkpoints,
+    order_of_torn_page: Order::Checkpoints,
+    renames_in_two_steps: false,
+    // `mkfs.nilfs2` is another program than the mount.
+    is_made_in_steps: true,
+    new_attribute_is_synced: false,
+    keeps_modes: true,
+    empties_before_unlink: &[],
+    safe: "all that came before the fsync of a file or directory whose blocks were changed since the last \
+           checkpoint; everything at sync and umount; bytes at fdatasync. Each flushes the device from Linux \
+           2.6.35 on, unless it is mounted with nobarrier",
+    new_file: "safe with its name if bytes were written to it; of an empty one, or of changed attributes, fsync \
+               writes nothing",
+    beyond: "the state of one checkpoint, whole, with bytes of fdatasync since: a later state than the safe one \
+             if a timer or a full segment made one",
+    beyond_torn_page: "the same: a log whose checksum is wrong does not count",
+    expected_findings: &[ExpectedFinding { code: Code::RolledForward.name(), torn: ALL_TORN }],
+    hazards: &[ERASED_BLOCK, SPLIT_CHECKPOINT],
+};
+
+/// `nilfs_segctor_do_construct` of `fs/nilfs2/segment.c` hands all logs of a checkpoint to the device and flushes
+/// behind the last of them alone (`nilfs_flush_device`). `nilfs_search_super_root` of `fs/nilfs2/recovery.c` looks
+/// into the next segment where a log does not fit, and takes a log with a super root without its first one.
+const SPLIT_CHECKPOINT: Hazard = Hazard {
+    name: "split-checkpoint",
+    summary: "a device with a cache keeps the second log of a checkpoint, in the next segment, and loses the first: \
+              the volume may not mount, or show files that cannot be read",
+    finding: Some(Code::SplitCheckpoint.name()),
 };
 
 const BLOCK_BYTES: u64 = 4096;
@@ -208,7 +250,14 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<SharedMount,
     }
     let under = Rc::new(path.clone());
     let mounted = Nilfs2::mount(&machine.sim, machine.cpus.clone(), under, options).await;
-    let file_system = mounted.map_err(medium)?;
+    let file_system = mounted.map_err(|error| match error {
+        nilfs2::MountError::SplitCheckpoint(_) => MountError::Damaged {
+            kind: KIND.name,
+            code: Code::SplitCheckpoint.name(),
+            reason: error.to_string(),
+        },
+        error => medium(error),
+    })?;
     // `mount.nilfs2` starts the cleaner after the mount (`nilfs_cleanerd`).
     if let Some(settings) = cleaner {
         file_system.start_cleaner(settings);

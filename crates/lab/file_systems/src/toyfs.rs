@@ -40,6 +40,7 @@ const GUARANTEE: Guarantee = Guarantee {
     renames_in_two_steps: false,
     is_made_in_steps: false,
     new_attribute_is_synced: false,
+    keeps_modes: true,
     empties_before_unlink: &[],
     safe: "all that was done before any fsync, sync or umount",
     new_file: "safe with its name",

@@ -51,6 +51,7 @@ const GUARANTEE: Guarantee = Guarantee {
     // The inode of a new attribute has `S_SYNC` (`create_xattr` of `fs/ubifs/xattr.c`), so that
     // `ubifs_jnl_update` writes the buffer of the head that all names go through.
     new_attribute_is_synced: true,
+    keeps_modes: true,
     empties_before_unlink: &[],
     safe: "a file's bytes and attributes at its fsync, with its names and all names that were changed \
            before them; all names when a new extended attribute is made; everything at sync and umount",

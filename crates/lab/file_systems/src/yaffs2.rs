@@ -48,6 +48,7 @@ const GUARANTEE: Guarantee = Guarantee {
     // `yaffs_del_file` of the newer library makes a file empty before it deletes it.
     is_made_in_steps: false,
     new_attribute_is_synced: false,
+    keeps_modes: true,
     empties_before_unlink: &["yaffs-direct"],
     safe: "every call that has returned; bytes that were written, and zeros by which truncate made a \
            file longer, at close, fsync, sync and umount",

@@ -21,6 +21,7 @@ mod host_file;
 mod listing;
 mod make;
 mod medium;
+mod on_chip;
 mod open;
 mod options;
 mod rearranged;
@@ -42,6 +43,7 @@ pub use formats::yaffs2::{TagsForm, YaffsForm};
 pub use listing::{FILE_BYTES_MAX, Listing};
 pub use make::make;
 pub use medium::{BlockData, Medium, PageState};
+pub use on_chip::ImageOnChip;
 pub use open::AnyImage;
 pub use options::{
     ExtractOptions, MakeOptions, Nilfs2MakeOptions, OpenOptions, Padding, UbiMakeOptions,

@@ -1,7 +1,7 @@
 //! The path from a file system to its block device: bios, a scheduler, and `mtdblock` over raw NAND or
 //! another device.
 
-use crate::{BlockDeviceChoice, Machine, MountError};
+use crate::{BlockDeviceChoice, CardSlot, Machine, MountError};
 use block::{Bytes, Handle, RequestQueue};
 use block_medium::{BlockMedium, MediumError, Pending, SectorStore, WriteFlags};
 use board::Board;
@@ -12,7 +12,7 @@ use process::Process;
 use sched::{Bio, Direction, Elevator, ElevatorOptions, SchedulerEntry, Settings, find_scheduler};
 use shared_page::SharedPage;
 use sim::{Completion, Cpus, Sim};
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -84,6 +84,12 @@ pub struct BlockPath {
     block_bytes: u64,
     /// Blocks that were read ahead of, on their way or there; they go when they are written.
     ahead: Rc<RefCell<BTreeMap<u64, Rc<Ahead>>>>,
+    /// Flushes of the device that came to their end.
+    flushes: Rc<Cell<u64>>,
+    /// Who notes what is written to a card.
+    card: Rc<CardSlot>,
+    /// What was written is durable once it is flushed, and not before.
+    has_cache: bool,
 }
 
 /// A block that was read ahead of.
@@ -140,8 +146,30 @@ impl BlockPath {
             }
         };
         let (sim, cpus) = (sim.clone(), machine.cpus.clone());
-        let ahead = Rc::default();
-        Ok(Self { sim, cpus, board, queue, under, max_sectors, block_bytes, ahead })
+        let (ahead, flushes, card) = (Rc::default(), Rc::default(), machine.card.clone());
+        let has_cache = match &request.device {
+            BlockDeviceChoice::MtdBlock => true,
+            BlockDeviceChoice::Device(spec) => spec.cache.bytes > 0,
+        };
+        // The bytes of a card outlive a machine where a power cut is looked at.
+        if let Under::Timed(store) = &under {
+            for (sector, bytes) in card.contents().sectors() {
+                store.put(sector, bytes);
+            }
+        }
+        Ok(Self {
+            sim,
+            cpus,
+            board,
+            queue,
+            under,
+            max_sectors,
+            block_bytes,
+            ahead,
+            flushes,
+            card,
+            has_cache,
+        })
     }
 
     /// True if file systems ask for blocks of this size.
@@ -152,6 +180,16 @@ impl BlockPath {
     /// The request queue, for observers.
     pub fn queue(&self) -> &RequestQueue {
         &self.queue
+    }
+
+    /// Flushes of the device since it was opened: what was written before each of them is durable. None of a
+    /// device without a cache, where what is done is durable.
+    pub fn flushes(&self) -> Option<u64> {
+        self.has_cache.then(|| self.flushes.get())
+    }
+
+    fn count_flush(&self) {
+        self.flushes.set(self.flushes.get() + 1);
     }
 
     /// The block device over raw NAND, if it is that.
@@ -170,7 +208,8 @@ impl BlockPath {
         // Buffers of the device go with its last user (`kill_bdev`).
         self.ahead.borrow_mut().clear();
         let flushed = match &self.under {
-            Under::MtdBlock(device) => device.flush().await,
+            Under::MtdBlock(device) => device.flush().await.map(|()| self.count_flush()),
+            // The last user of a disk or a card asks for no flush (`bdev_release` of `block/bdev.c`).
             Under::Timed(_) => Ok(()),
         };
         flushed.map_err(|error| MountError::Medium { kind, reason: error.to_string() })
@@ -236,7 +275,8 @@ impl BlockMedium for BlockPath {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.queue.sectors() * SECTOR_BYTES
+        let bytes = self.queue.sectors() * SECTOR_BYTES;
+        if matches!(self.under, Under::Timed(_)) { self.card.limited(bytes) } else { bytes }
     }
 
     /// `bio_get_nr_vecs`: a bio holds whole pages, and no more than a request.
@@ -326,10 +366,14 @@ impl BlockMedium for BlockPath {
             }
             let mut bio = self.bio(Direction::Write, flags.is_sync, first_block..end);
             bio.noidle &= !flags.is_direct;
+            // What mtdblock writes is in the journal of the chip.
+            let is_card = matches!(self.under, Under::Timed(_));
+            let number = if is_card { self.card.write(bio.sector, &bytes) } else { None };
             let handle = self.submit(bio, Rc::new(RefCell::new(bytes))).await;
             let path = self.clone();
             Ok(Box::pin(async move {
                 path.done(&handle, first_block).await?;
+                path.card.done(number, path.has_cache);
                 // `REQ_FUA` as a flush after the write, as the block layer does it for devices
                 // without the flag.
                 if flags.is_durable {
@@ -352,8 +396,15 @@ impl BlockMedium for BlockPath {
 
     fn flush(&self) -> Pending<'_, ()> {
         Box::pin(async move {
+            // A write that ends while the flush is under way may still be in the cache after it.
+            let covered = self.card.covered();
             let flushed = self.queue.flush(process::current().pid).await;
-            flushed.map(drop).map_err(|_| MediumError { block: 0 })
+            flushed.map_err(|_| MediumError { block: 0 })?;
+            if self.has_cache {
+                self.count_flush();
+                self.card.flushed(&covered);
+            }
+            Ok(())
         })
     }
 }

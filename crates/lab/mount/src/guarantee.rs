@@ -13,6 +13,12 @@ pub enum Durable {
     /// Names, with all names before them, when a later `fsync` of an inode they concern, or `sync`, has
     /// returned; bytes and attributes of a file when that of the file itself has.
     EachAtSync,
+    /// When a later `fsync` of a file whose bytes were changed, or of a directory whose names were, has made
+    /// a checkpoint, or `sync` has; each also flushes the device.
+    AtCheckpoint,
+    /// Names when a later `sync` has returned; bytes of a file that had its name by then when its own `fsync`
+    /// has. Both wait for a flush of the device, which `sync` itself may not ask for.
+    AtFlush,
 }
 
 impl Durable {
@@ -22,6 +28,8 @@ impl Durable {
             Self::AtSync => "fsync, with all before it",
             Self::AtReturn => "every call; data at close",
             Self::EachAtSync => "fsync, file by file",
+            Self::AtCheckpoint => "fsync of changed data, with all before it",
+            Self::AtFlush => "fsync, if the name was safe",
         }
     }
 }
@@ -39,6 +47,13 @@ pub enum Order {
     /// Names, links and extended attributes as after some call; of each file by itself the mode, the
     /// owner, the size and each block of bytes may be old or new.
     NamesInOrder,
+    /// The state of one checkpoint, whole; of a file that was synced since without a checkpoint, newer bytes.
+    Checkpoints,
+    /// Each sector by itself is old or new. Only what was safe and not touched since must be as it was; whatever
+    /// else is neither old nor new is a hazard.
+    Sectors,
+    /// Nothing is promised of what is shown; it mounts and works. What is no state of the calls is a hazard.
+    Pages,
 }
 
 /// Something that the real code loses though it was synced. The checker recognises it by name and counts
@@ -70,6 +85,7 @@ pub const TORN_PAGE: &[Torn] = &[Torn::Prefix, Torn::DataOnly];
 
 /// The guarantee of a file system.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "habits of real code, each of its own")]
 pub struct Guarantee {
     /// Name of the file system.
     pub kind: &'static str,
@@ -86,6 +102,8 @@ pub struct Guarantee {
     pub is_made_in_steps: bool,
     /// A new extended attribute is on the medium when the call returns, with all names before it.
     pub new_attribute_is_synced: bool,
+    /// Modes, owners and links are on the medium; where they are not, they are not compared.
+    pub keeps_modes: bool,
     /// Profiles that make a file empty before they take its last name away.
     pub empties_before_unlink: &'static [&'static str],
     /// In words: what is safe, and when.
@@ -137,7 +155,72 @@ pub const RENAME_OVER_LINKED: Hazard = Hazard {
     finding: None,
 };
 
+/// Block devices over raw NAND: `write_cached_data` of `drivers/mtd/mtdblock.c` erases a block before it writes
+/// it back, so a cut between loses sectors that were synced long ago. Every file system on `mtdblock` has it.
+pub const ERASED_BLOCK: Hazard = Hazard {
+    name: "erased-block",
+    summary: "between the erase of a block by mtdblock and the last program of it, a cut loses the whole block, \
+              with what was synced long ago; the volume may not mount",
+    finding: None,
+};
+
+/// FAT: sectors of the tables, of directories and of data are written in no order against each other.
+pub const WRONG_BYTES: Hazard = Hazard {
+    name: "wrong-bytes",
+    summary: "a file that was changed since it was safe has bytes that it never had, or that cannot be read: \
+              its size, its chain and its clusters are of different times",
+    finding: None,
+};
+
+/// FAT: slots of a new name stand in several sectors, and the first cluster of a new directory in others.
+pub const STRANGE_NAME: Hazard = Hazard {
+    name: "strange-name",
+    summary: "a name that was never given: the short one of a new file whose long one is not on the medium, or \
+              what a cluster held before it became a directory",
+    finding: None,
+};
+
+/// FAT: `vfat_rename` changes two directories in memory, and each is written by itself.
+pub const LOST_FILE: Hazard = Hazard {
+    name: "lost-file",
+    summary: "a file that was renamed has neither its old name nor its new one",
+    finding: None,
+};
+
+/// FAT: `__fat_fs_error` of `fs/fat/misc.c` ends all writing where a chain makes no sense
+/// (`errors=remount-ro`, the default).
+pub const READ_ONLY: Hazard = Hazard {
+    name: "read-only",
+    summary: "the volume takes no more writes, because one met a chain that makes no sense",
+    finding: None,
+};
+
+/// `block2mtd`: nodes are in the page cache of the block device, whose write-back takes pages in any order
+/// (`_block2mtd_write` of `drivers/mtd/devices/block2mtd.c`).
+pub const PAGES_IN_ANY_ORDER: Hazard = Hazard {
+    name: "pages-in-any-order",
+    summary: "names and files of different times stand beside each other, or are damaged or gone, with what was \
+              synced before: a page of the block device that was erased is written before its copy",
+    finding: None,
+};
+
 impl Guarantee {
+    /// True if a check may find this after a cut: it is a hazard of a file system that repairs nothing.
+    pub fn hazard_of_finding(&self, code: &str) -> Option<&'static Hazard> {
+        match self.order {
+            Order::Sectors => self.hazards.iter().find(|hazard| hazard.finding == Some(code)),
+            Order::Pages => self.hazards.first(),
+            _ => None,
+        }
+    }
+
+    /// The hazard of which a mount tells by this finding: it may refuse, and nothing is promised of what it shows.
+    pub fn hazard_at_mount(&self, code: &str) -> Option<&'static Hazard> {
+        let promises = self.order == Order::Checkpoints;
+        let mut hazards = self.hazards.iter();
+        hazards.find(|hazard| promises && hazard.finding == Some(code))
+    }
+
     /// What is possible beyond what is safe, where torn operations leave this.
     pub fn order(&self, torn: Torn) -> Order {
         // A page of which nothing is left looks as if the operation had never begun.

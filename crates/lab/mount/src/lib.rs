@@ -8,6 +8,7 @@
 
 mod block_device;
 mod block_path;
+mod card;
 pub mod guarantee;
 mod images;
 mod kind;
@@ -17,6 +18,7 @@ mod ubi_device;
 
 pub use block_device::{BlockDeviceChoice, MTDBLOCK};
 pub use block_path::{BlockPath, BlockRequest};
+pub use card::{CardContents, CardOperation, CardSlot};
 pub use fs_api::{Finding, Place, Severity};
 pub use guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, Order};
 pub use images::{ImageForm, ImageMedium, ImageSupport};

@@ -1,7 +1,7 @@
 //! The host around a mount.
 
 use crate::block_path::{BlockPath, BlockRequest};
-use crate::{Kind, MountError, MountRequest, SharedMount};
+use crate::{CardSlot, Kind, MountError, MountRequest, SharedMount};
 use block::RequestQueue;
 use board::Board;
 use fs_api::{Caller, Errno, Time};
@@ -98,6 +98,8 @@ pub struct Machine {
     pub mtd: Rc<Mtd>,
     epoch_seconds: i64,
     epoch_nanoseconds: u32,
+    /// The card that block devices other than `mtdblock` are.
+    pub(crate) card: Rc<CardSlot>,
     pub(crate) attached: Rc<RefCell<Option<Rc<ubi::Ubi>>>>,
     /// The block device, since it was first opened, and what was asked for then.
     block: Rc<RefCell<Option<(BlockRequest, BlockPath)>>>,
@@ -172,6 +174,11 @@ impl Machine {
     /// Tells `watcher` of each block device that is opened from now on; nobody, if it is none.
     pub fn watch_block_device(&self, watcher: Option<BlockWatcher>) {
         *self.block_watcher.borrow_mut() = watcher;
+    }
+
+    /// The slot of the card: what it holds when it is opened, and what is done to it.
+    pub fn card(&self) -> &Rc<CardSlot> {
+        &self.card
     }
 
     /// The block device, if one was opened.
@@ -272,6 +279,7 @@ pub fn run_watched<T: 'static, F: Future<Output = T> + 'static>(
         mtd: mtd.clone(),
         epoch_seconds,
         epoch_nanoseconds,
+        card: Rc::default(),
         attached: Rc::default(),
         block: Rc::default(),
         block_watcher: Rc::default(),

@@ -1,6 +1,8 @@
 //! The page on power cuts holds the table of guarantees as it is.
 
-use crash::{TORN_MODELS, find_guarantee, find_torn_model, guarantees, guarantees_in_markdown};
+use crash::{
+    CACHE_MODELS, TORN_MODELS, find_guarantee, find_torn_model, guarantees, guarantees_in_markdown,
+};
 
 #[test]
 fn the_page_holds_the_table() {
@@ -15,7 +17,7 @@ fn the_page_holds_the_table() {
             assert!(table.contains(&row), "{row}");
         }
     }
-    for model in TORN_MODELS {
+    for model in TORN_MODELS.iter().chain(CACHE_MODELS) {
         let row = format!("| `{}` | {} |", model.name, model.summary);
         assert!(page.contains(&row), "docs/power-cuts.md should hold:\n{row}");
     }
@@ -33,7 +35,7 @@ fn what_makes_a_write_safe_is_told_in_a_few_words() {
 
 #[test]
 fn a_torn_model_is_found_by_its_name() {
-    for model in TORN_MODELS {
+    for model in TORN_MODELS.iter().chain(CACHE_MODELS) {
         assert_eq!(find_torn_model(model.name), Some(model));
     }
     assert_eq!(find_torn_model("none"), None);

@@ -96,10 +96,10 @@ fn raw_kinds() -> impl Iterator<Item = &'static Kind> {
 }
 
 #[test]
-fn a_file_system_over_mtdblock_is_refused() {
-    let setup = setup("nilfs2", None, Sabotage::None);
+fn jffs2_over_block2mtd_is_refused_on_mtdblock() {
+    let setup = setup("jffs2-block2mtd", None, Sabotage::None);
     let error = Crash::new(&small_chip(), &setup, &commands()).err().expect("refused");
-    assert!(error.to_string().starts_with("nilfs2 stands on mtdblock"), "{error}");
+    assert!(error.to_string().starts_with("block device `mtdblock`"), "{error}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn every_profile_keeps_the_guarantee() {
 fn every_file_system_on_raw_nand_has_a_guarantee() {
     let kinds: Vec<&str> = raw_kinds().map(|kind| kind.name).collect();
     let guarantees: Vec<&str> = guarantees().map(|guarantee| guarantee.kind).collect();
-    assert_eq!(kinds, guarantees);
+    assert!(kinds.iter().all(|kind| guarantees.contains(kind)), "{guarantees:?}");
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! allows is accepted. A judge that accepts everything, or nothing, fails here.
 
 use crate::support::trees::{
-    At, content, directory, edit, file, guarantee, remove, standard, symlink, told,
+    At, content, directory, edit, file, guarantee, guarantees, remove, standard, symlink, told,
 };
-use crash::{History, Judgement, LOST_GROWTH, Mismatch, Tree, guarantees, judge};
+use crash::{Guarantee, History, Judgement, LOST_GROWTH, Mismatch, Order, Tree, judge};
 use nand::Torn;
 
 const ALL_TORN: [Torn; 3] = [Torn::Nothing, Torn::Prefix, Torn::DataOnly];
@@ -387,7 +387,11 @@ fn bytes_of_a_write_are_old_or_new() {
     let shorter = tree(&[b'a'; 12_287]);
     let mut moded = mixed(*b"baa");
     edit(&mut moded, "x", |row| row.facts.permissions = 0o777);
-    for guarantee in guarantees() {
+    // One checkpoint is never half of another, and what FAT mixes is told as a hazard: `judge_on_block.rs`.
+    let is_mixing = |guarantee: &&'static Guarantee| {
+        !matches!(guarantee.order, Order::Checkpoints | Order::Sectors)
+    };
+    for guarantee in guarantees().filter(is_mixing) {
         let steps = [At::synced(&tree(&a)), At::written(&tree(&b), 20)];
         let history = history(guarantee.kind, &steps);
         for torn in ALL_TORN {

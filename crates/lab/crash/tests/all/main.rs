@@ -3,11 +3,14 @@
 mod document;
 mod exhaustive;
 mod expectations;
+mod from_images;
 mod history;
 mod judge;
 mod judge_by_itself;
 mod model;
 mod mount_lines;
+mod on_cards;
+mod on_mtdblock;
 mod small;
 mod support;
 mod watched;

@@ -1,9 +1,14 @@
 //! Trees and histories that are made by hand.
 
-use crash::{Facts, Guarantee, History, Mismatch, Row, Tree, find_guarantee};
+use crash::{Facts, Guarantee, History, Mismatch, Order, Row, Tree, find_guarantee};
 use fs_api::{FileType, InodeNumber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Those that promise something of what is shown.
+pub(crate) fn guarantees() -> impl Iterator<Item = &'static Guarantee> {
+    crash::guarantees().filter(|guarantee| guarantee.order != Order::Pages)
+}
 
 pub(crate) fn guarantee(kind: &str) -> &'static Guarantee {
     find_guarantee(kind).expect("in the table")
