@@ -594,8 +594,9 @@ impl Crash {
     ///
     /// # Panics
     /// If there is no such operation.
-    pub fn card_after(&self, cut: usize, model: &'static TornModel) -> Option<CardContents> {
+    pub fn card_after(&self, cut: u64, model: &'static TornModel) -> Option<CardContents> {
         let (run, cached) = (self.card.as_ref()?, model.cached?);
+        let cut = cut as usize;
         let mut state = run.start();
         for at in 0..cut {
             run.apply(&mut state, at);

@@ -82,7 +82,7 @@ impl Crash {
         let history = self.history_shared();
         let window = history.window(cut);
         let trial = Trial::new(history, window, model);
-        let (recovered, found) = if let Some(contents) = self.card_after(cut as usize, model) {
+        let (recovered, found) = if let Some(contents) = self.card_after(cut, model) {
             self.recover_card(contents, &trial)
         } else {
             let chip = self.chip_after(cut, model)?;
