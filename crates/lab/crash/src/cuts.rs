@@ -2,6 +2,7 @@
 
 use crate::application::{self, Done};
 use crate::card_cuts::{CardRun, CardState};
+use crate::check::{Check, CheckOutcome, Checks, CutPlace, Left};
 use crate::error::CrashError;
 use crate::expectation::{Expectation, Symptom};
 use crate::expectation_outcome::{BrokenBy, ExpectationOutcome, Tally};
@@ -143,6 +144,8 @@ pub struct Outcome {
     pub torn: Vec<TornOutcome>,
     /// What became of the expectations of the script, line by line; empty if it has none.
     pub expectations: Vec<ExpectationOutcome>,
+    /// What the check of the user's own said of the cuts, if there is one.
+    pub check: Option<CheckOutcome>,
     /// True if not all cuts were made because the run was asked to stop.
     pub interrupted: bool,
 }
@@ -152,6 +155,8 @@ struct CutResult {
     recovered: Result<Recovered, Box<Violation>>,
     /// Expectations that do not hold.
     broken: Vec<BrokenBy>,
+    /// What a check of the user's own looks at, if there is one.
+    left: Option<Left>,
 }
 
 impl Outcome {
@@ -165,9 +170,10 @@ impl Outcome {
         self.expectations.iter().map(|one| one.failed).sum()
     }
 
-    /// Writes the sentences about broken expectations, which name calls by the script's source.
+    /// Writes the sentences about broken expectations and about the check, which name calls by the script's source.
     pub fn tell(&mut self, source: &str) {
         self.expectations.iter_mut().for_each(|one| one.tell(source));
+        self.check.iter_mut().for_each(|check| check.tell(source));
     }
 
     /// Cut points, once for each torn model.
@@ -216,6 +222,14 @@ struct Stretch {
 const STRETCH: usize = 32;
 /// Stretches between two calls of the progress.
 const BATCH: usize = 16;
+
+/// How cuts are made of a stretch.
+struct How<'a, F> {
+    models: &'a [&'static TornModel],
+    is_cut: &'a F,
+    /// True if the files that are found are wanted, too.
+    keeps_files: bool,
+}
 
 impl Crash {
     /// Runs a script without a cut.
@@ -332,6 +346,19 @@ impl Crash {
     pub fn run(
         &self,
         cuts: &Cuts,
+        progress: impl FnMut(u64, u64) -> bool,
+    ) -> Result<Outcome, CrashError> {
+        self.run_checked(cuts, None, progress)
+    }
+
+    /// The same with a check of the user's own, which looks at the files that each cut left.
+    ///
+    /// # Errors
+    /// As [`Crash::run`].
+    pub fn run_checked(
+        &self,
+        cuts: &Cuts,
+        check: Option<&mut Check<'_>>,
         mut progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<Outcome, CrashError> {
         assert!(cuts.every > 0, "every operation, or every second one, and so on");
@@ -351,14 +378,23 @@ impl Crash {
         let pool = ThreadPoolBuilder::new().num_threads(cuts.workers.unwrap_or(0)).build();
         let pool = pool.map_err(|error| CrashError::Workers { reason: error.to_string() })?;
         let mut tally = Tally::new(&self.expectations, &self.history);
+        let mut checks = check.map(|check| Checks::new(check, &self.history, &self.calls));
+        let how = How { models: &models, is_cut: &is_cut, keeps_files: checks.is_some() };
+        // Files of a batch are in memory together: enough for all workers then, and no more.
+        let most = if how.keeps_files {
+            let sparse = cuts.every.div_ceil(STRETCH as u64).min(BATCH as u64) as usize;
+            BATCH.min(pool.current_num_threads().saturating_mul(sparse))
+        } else {
+            BATCH
+        };
         let mut done = 0;
         let card = self.card.as_ref().map(CardRun::start);
         let mut medium = Medium { chip: self.before.clone(), card };
         let mut from = 0;
         while from < self.count() {
-            let stretches = self.next_stretches(&mut medium, from);
+            let stretches = self.next_stretches(&mut medium, from, most);
             from = stretches.last().map_or(self.count(), |last| last.operations.end);
-            let cut = |stretch| self.cut_stretch(stretch, &models, &is_cut);
+            let cut = |stretch| self.cut_stretch(stretch, &how);
             // Results come in the order of the stretches, whichever worker is done first.
             let batch = || pool.install(|| stretches.par_iter().map(cut).collect());
             let results: Vec<Vec<CutResult>> = match cancellation::catch(batch) {
@@ -366,10 +402,23 @@ impl Crash {
                 // The outcome holds what was judged before, and says that it is not all.
                 Err(Interrupted) => break,
             };
-            for result in results.into_iter().flatten() {
-                // Each cut point has one result for each model, in their order.
-                let outcome = &mut outcomes[done as usize % models.len()];
-                let at = cut_points[done as usize / models.len()];
+            let mut results: Vec<CutResult> = results.into_iter().flatten().collect();
+            // Each cut point has one result for each model, in their order.
+            let place = |number: usize| (cut_points[number / models.len()], number % models.len());
+            if let Some(checks) = &mut checks {
+                let left = results.iter_mut().filter_map(|result| result.left.take());
+                let left = left.enumerate().map(|(number, left)| {
+                    let (at, model) = place(done as usize + number);
+                    let place: CutPlace = (at as u64, models[model].name, self.operation(at));
+                    (place, left)
+                });
+                if !checks.look_at(&left.collect::<Vec<_>>()) {
+                    break;
+                }
+            }
+            for result in results {
+                let (at, model) = place(done as usize);
+                let outcome = &mut outcomes[model];
                 outcome.add(&result);
                 tally.add(at as u64, outcome.torn, &self.operation(at), result.broken);
                 done += 1;
@@ -381,8 +430,9 @@ impl Crash {
         let is_erase = |operation: &&RawOperation| matches!(operation, RawOperation::Erase { .. });
         let erases = self.journal.iter().filter(is_erase).count() as u64;
         let (refused_lines, interrupted) = (self.refused_lines, done < total);
-        let expectations = tally.outcomes();
-        Ok(Outcome { operations, erases, refused_lines, torn: outcomes, expectations, interrupted })
+        let (expectations, check) = (tally.outcomes(), checks.map(Checks::outcome));
+        let torn = outcomes;
+        Ok(Outcome { operations, erases, refused_lines, torn, expectations, check, interrupted })
     }
 
     /// The models that are asked for, or all that fit.
@@ -415,10 +465,10 @@ impl Crash {
     ///
     /// A few at a time: a copy shares the blocks that were not written meanwhile, and no others. Copies
     /// for a whole journal would take memory in proportion to it.
-    fn next_stretches(&self, medium: &mut Medium, from: usize) -> Vec<Stretch> {
-        let mut stretches = Vec::with_capacity(BATCH);
+    fn next_stretches(&self, medium: &mut Medium, from: usize, most: usize) -> Vec<Stretch> {
+        let mut stretches = Vec::with_capacity(most);
         let mut start = from;
-        while stretches.len() < BATCH && start < self.count() {
+        while stretches.len() < most && start < self.count() {
             // A block that is rewritten belongs to one stretch, which knows how it was before.
             let last = self.count().min(start + STRETCH) - 1;
             let end = self.rewrites.around(last).map_or(last + 1, |rewrite| rewrite.end);
@@ -435,11 +485,11 @@ impl Crash {
     fn cut_stretch(
         &self,
         stretch: &Stretch,
-        torn: &[&'static TornModel],
-        is_cut: &(impl Fn(usize) -> bool + Sync),
+        how: &How<'_, impl Fn(usize) -> bool + Sync>,
     ) -> Vec<CutResult> {
         let mut medium = stretch.medium.clone();
-        let mut results = Vec::new();
+        let mut results: Vec<CutResult> = Vec::new();
+        let mut last_left: Option<Left> = None;
         let mut last = None;
         let mut whole = None;
         for at in stretch.operations.clone() {
@@ -447,14 +497,16 @@ impl Crash {
                 let chip = medium.chip.clone();
                 whole = Some(BeforeRewrite { operation: at, chip, is_kept: None });
             }
-            if is_cut(at) {
+            if (how.is_cut)(at) {
                 // All models of a cut point work on the same chip, each on a copy.
-                results.extend(torn.iter().map(|model| {
-                    let CutResult { recovered, broken } = self.cut(&medium, at, model, &mut last);
-                    let recovered = recovered
+                for model in how.models {
+                    let left = how.keeps_files.then_some(&mut last_left);
+                    let result = self.cut(&medium, at, model, &mut last, left);
+                    let recovered = result
+                        .recovered
                         .or_else(|violation| self.explained(violation, model, whole.as_mut()));
-                    CutResult { recovered, broken }
-                }));
+                    results.push(CutResult { recovered, ..result });
+                }
             }
             // The operation itself is carried out after it was torn in the copies.
             self.apply(&mut medium, at);
@@ -495,6 +547,7 @@ impl Crash {
 
     /// Tears one operation in a copy of the chip, and judges what a mount makes of it.
     ///
+    /// `last_left` is what the last cut left, where files are wanted.
     /// `last` is the last medium whose recovery came to its end. A torn mark is not there, an erase of a
     /// blank block changes nothing, and of a page whose second half is blank as much is left with all of its
     /// data: such cuts follow each other, and leave the same medium.
@@ -504,6 +557,7 @@ impl Crash {
         at: usize,
         model: &'static TornModel,
         last: &mut Option<(Chip, Seen)>,
+        last_left: Option<&mut Option<Left>>,
     ) -> CutResult {
         let window = self.history.window(at as u64);
         // The line of the last state that may have been reached: the one the user looks for.
@@ -516,6 +570,9 @@ impl Crash {
             _ => self.recover_chip(self.torn_chip(&before.chip, at, model), &trial, last),
         };
         let broken = self.broken(at as u64, shown.as_ref());
+        let left = last_left.map(|last| {
+            last.insert(Left::of(shown, recovered.as_ref().err(), last.as_ref())).clone()
+        });
         let recovered = recovered.map_err(|fault| {
             Box::new(Violation {
                 cut_point: at as u64,
@@ -529,7 +586,7 @@ impl Crash {
                 passes: place.passes_text(),
             })
         });
-        CutResult { recovered, broken }
+        CutResult { recovered, broken, left }
     }
 
     /// The chip after the power was cut in the middle of an operation, with the power back.
