@@ -84,8 +84,9 @@ fn smaller_than(word: &str) -> Vec<String> {
         let (Ok(first), Ok(last)) = (first.parse::<u64>(), last.parse::<u64>()) else {
             return Vec::new();
         };
-        let ends =
-            [first, first.midpoint(last)].into_iter().filter(|end| (first..last).contains(end));
+        let passes = last.saturating_sub(first);
+        let ends = [first, first.midpoint(last), last - passes / 4].into_iter();
+        let ends = ends.filter(|end| (first..last).contains(end));
         return ends.map(|end| format!("{first}..{end}")).collect();
     }
     let unit = word.strip_suffix('k').map(|number| (number, 1 << 10));
@@ -93,8 +94,9 @@ fn smaller_than(word: &str) -> Vec<String> {
     let (number, unit) = unit.unwrap_or((word, 1));
     let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     let Some(number) = number else { return Vec::new() };
-    // Nothing, one, a page of memory, the next power of two, half.
-    let mut all = vec![0, 1, 4096, number.next_power_of_two() / 2, number / 2];
+    // Nothing, one, a page of memory, the next power of two, half, three quarters.
+    let power = number.next_power_of_two() / 2;
+    let mut all = vec![0, 1, 4096, power, number / 2, number - number / 4];
     all.retain(|smaller| *smaller < number);
     all.sort_unstable();
     all.dedup();
@@ -190,9 +192,9 @@ mod tests {
         let mut found = texts("put a 644 1 1 x 1", smaller_numbers);
         found.sort_by_key(|text| std::cmp::Reverse(text.rfind('0')));
         assert_eq!(found, numbers, "the mode stays");
-        assert_eq!(smaller_than("2k"), ["0", "1", "1024"]);
-        assert_eq!(smaller_than("9000"), ["0", "1", "4096", "4500", "8192"]);
-        assert_eq!(smaller_than("1..300"), ["1..1", "1..150"]);
+        assert_eq!(smaller_than("2k"), ["0", "1", "1024", "1536"]);
+        assert_eq!(smaller_than("9000"), ["0", "1", "4096", "4500", "6750", "8192"]);
+        assert_eq!(smaller_than("1..300"), ["1..1", "1..150", "1..226"]);
         assert_eq!(smaller_than("10s"), [""; 0]);
     }
 

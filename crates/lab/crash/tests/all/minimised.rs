@@ -81,7 +81,9 @@ fn an_expectation_is_broken_by_the_same_symptom() {
     };
     assert!(found.text.contains(&format!("expect {line}")), "{}", found.text);
     assert!(matches!(symptom, Symptom::Empty | Symptom::CutShort | Symptom::Zeros), "{symptom:?}");
-    assert!(found.text.lines().count() <= HANDFUL, "{}", found.text);
+    // The block stays: a few small writes wait in memory, where no cut takes them.
+    let lines = found.text.lines().filter(|line| *line != "}").count();
+    assert!(lines <= HANDFUL, "{}", found.text);
 }
 
 #[test]
