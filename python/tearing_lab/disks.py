@@ -1,5 +1,7 @@
 """Power cuts of NILFS2: every prefix of the bios that a kernel wrote, and parts of a bio.
 
+Also what a kernel shows of the files of disks that were cut elsewhere.
+
 The device mapper's target `log-writes` records every write of a disk in the order in which they
 were done. A disk after a cut is a blank one and the writes before the cut.
 """
@@ -39,6 +41,16 @@ class _Needs:
 
 _NILFS2 = _Needs(("dmsetup", "mkfs.nilfs2"), ("brd", "dm_log_writes", "nilfs2"))
 _FAT = _Needs(("mkfs.vfat",), ("vfat", "nls_cp437", "nls_ascii", "nls_utf8", "nls_iso8859_1"))
+_WATCHED = {
+    "nilfs2": _NILFS2,
+    "vfat": _Needs(("dmsetup", *_FAT.programs), ("brd", "dm_log_writes", "dm_mod", *_FAT.modules)),
+}
+"""What it takes to record the writes of a file system."""
+
+_FORMAT = {
+    "nilfs2": "mkfs.nilfs2 -q -K -b 4096 -B 128",
+    "vfat": "mkfs.vfat --invariant",
+}
 
 
 class LogError(Exception):
@@ -92,15 +104,16 @@ def require_disk_cuts(series: str) -> None:
 
 
 def record_writes(
-    series: str, scripts: Sequence[Path], out: Path
+    series: str, scripts: Sequence[Path], out: Path, file_system: str = "nilfs2"
 ) -> tuple[list[WriteLog], list[list[str]]]:
-    """Carry scripts out on NILFS2 in a kernel; each one's writes, and its calls that failed."""
+    """Carry scripts out on a disk in a kernel; each one's writes, and its calls that failed."""
+    needs = _WATCHED[file_system]
     out.mkdir(parents=True, exist_ok=True)
     log = out / "log.drive"
     with log.open("wb") as file:
         file.truncate(len(scripts) * _LOG_MEBIBYTES << 20)
-    commands = [_PREPARE]
-    commands += [_record(number, script.name) for number, script in enumerate(scripts)]
+    commands = [_PREPARE.format(file_system=file_system)]
+    commands += [_record(number, script.name, file_system) for number, script in enumerate(scripts)]
     files = {f"scripts/{script.name}": script for script in scripts}
     # Write-back decides which bios there are, and so does time: it is counted in instructions.
     found = _run(
@@ -109,6 +122,7 @@ def record_writes(
         files,
         (Drive(str(log)),),
         out / "files",
+        needs,
         icount_shift=_ICOUNT_SHIFT,
     )
     logs = []
@@ -127,25 +141,25 @@ _PREPARE = """umask 0
 export DM_DISABLE_UDEV=1
 echo 200 > /proc/sys/vm/dirty_writeback_centisecs
 modprobe dm_log_writes
-modprobe nilfs2
+modprobe {file_system}
 dmesg -n 1
-map() {
+map() {{
     dmsetup create "$1" --table "0 $2 linear $3 $(($2 * $4))"
-}
+}}
 """
 
 
-def _record(number: int, script: str) -> str:
+def _record(number: int, script: str, file_system: str) -> str:
     # Disks in memory: a disk of the host is done at another instruction in each run.
     sectors = (DISK_MEBIBYTES << 20) // _SECTOR_BYTES
     return f"""
 modprobe brd rd_nr=2 rd_size={_LOG_MEBIBYTES << 10}
 dmsetup create data --table "0 {sectors} linear /dev/ram0 0"
 dmsetup create watched --table "0 {sectors} log-writes /dev/mapper/data /dev/ram1"
-mkfs.nilfs2 -q -K -b 4096 -B 128 /dev/mapper/watched
+{_FORMAT[file_system]} /dev/mapper/watched > /dev/null
 dmsetup message watched 0 mark made
-nandlab-guest block-script --file /scripts/{script} --fs nilfs2 --device /dev/mapper/watched \\
-    --mount-point /mnt --failures /output/{number}.failures
+nandlab-guest block-script --file /scripts/{script} --fs {file_system} \\
+    --device /dev/mapper/watched --mount-point /mnt --failures /output/{number}.failures
 dmsetup remove watched
 dmsetup remove data
 dd if=/dev/ram1 of=/dev/vda bs=1M count={_LOG_MEBIBYTES} seek={number * _LOG_MEBIBYTES} \\
@@ -296,7 +310,7 @@ def recover_disks(series: str, images: Mapping[str, Path], out: Path) -> dict[st
     with drive.open("wb") as file:
         for image in images.values():
             file.write(image.read_bytes())
-    commands = [_PREPARE]
+    commands = [_PREPARE.format(file_system="nilfs2")]
     for number, name in enumerate(images):
         commands.append(_recover(number, name))
     found = _run(series, "\n".join(commands), {}, (Drive(str(drive)),), out / "files")
@@ -336,3 +350,82 @@ def _recovery(name: str, found: Mapping[str, Path]) -> Recovery:
         text("messages"),
         text("error").strip() or None,
     )
+
+
+@dataclass(frozen=True)
+class MountedFiles:
+    """What a kernel shows of a disk."""
+
+    files: Mapping[str, bytes | None]
+    """The bytes of each file by its path; None where a read fails."""
+    names: frozenset[str]
+    """All paths, of files and others."""
+    messages: str
+    """What the kernel said meanwhile."""
+    is_mounted: bool
+
+
+def mounted_files(
+    series: str, images: Mapping[str, Path], file_system: str, out: Path
+) -> dict[str, MountedFiles]:
+    """Have a kernel mount disks of one size and read every file of them.
+
+    Raises `VmUnavailable` when something that the machine needs is missing.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    modules = {"vfat": _FAT, "nilfs2": _NILFS2}[file_system].modules
+    needs = _Needs(("dmsetup",), ("dm_mod", *modules))
+    require_programs((*MACHINE_PROGRAMS, *needs.programs))
+    (disk_bytes,) = {image.stat().st_size for image in images.values()}
+    drive = out / "images.drive"
+    with drive.open("wb") as file:
+        for image in images.values():
+            file.write(image.read_bytes())
+    commands = [
+        f"export DM_DISABLE_UDEV=1\nmodprobe dm_mod\nmodprobe {file_system}",
+        f"dmesg -n 1\n{_READ_FILES}",
+    ]
+    sectors = disk_bytes // _SECTOR_BYTES
+    for number in range(len(images)):
+        commands.append(
+            f"""dmsetup create disk --table "0 {sectors} linear /dev/vda {number * sectors}"
+if mount -t {file_system} -o noatime /dev/mapper/disk /mnt; then
+    read_files {number}
+    umount /mnt
+fi
+dmsetup remove disk
+dmesg -c > /output/{number}.messages
+"""
+        )
+    found = _run(series, "\n".join(commands), {}, (Drive(str(drive)),), out / "files", needs)
+    drive.unlink()
+    return {name: _files(number, found) for number, name in enumerate(images)}
+
+
+# A file that cannot be read leaves what was read of it; the number says that it is no answer.
+_READ_FILES = """read_files() {
+    cd /mnt
+    find . -mindepth 1 2> /dev/null > /output/$1.names
+    file=0
+    find . -type f 2> /dev/null | while read -r path; do
+        file=$((file + 1))
+        if cat "$path" > /output/$1.file$file 2> /dev/null; then state=read; else state=failed; fi
+        echo "$file $state $path" >> /output/$1.files
+    done
+    cd /
+}"""
+
+
+def _files(number: int, found: Mapping[str, Path]) -> MountedFiles:
+    def lines(ending: str) -> list[str]:
+        path = found.get(f"{number}.{ending}")
+        return path.read_text(encoding="utf-8", errors="replace").splitlines() if path else []
+
+    files: dict[str, bytes | None] = {}
+    for line in lines("files"):
+        file, state, path = line.split(" ", 2)
+        content = found[f"{number}.file{file}"].read_bytes() if state == "read" else None
+        files[path.removeprefix("./")] = content
+    names = frozenset(line.removeprefix("./") for line in lines("names"))
+    is_mounted = f"{number}.names" in found
+    return MountedFiles(files, names, "\n".join(lines("messages")), is_mounted)

@@ -131,7 +131,7 @@ def test_one_cut_is_shown_and_its_chip_is_an_image(
 def test_cuts_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NandlabError, match="--only 1, --show 2: give the same cut point"):
         nl.crash(TRUNCATE, fs="jffs2", only=1, show=2)
-    with pytest.raises(NandlabError, match="--dump: a chip has one state; give --torn once"):
+    with pytest.raises(NandlabError, match="--dump: a medium has one state; give --torn once"):
         nl.crash(TRUNCATE, fs="jffs2", dump=(1, tmp_path / "x"), torn=("nothing", "prefix"))
     with pytest.raises(NandlabError, match="--only: there is no cut point 99999"):
         nl.crash(TRUNCATE, fs="jffs2", show=99999)

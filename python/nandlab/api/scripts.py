@@ -329,8 +329,9 @@ def crash(
             kept, lost or reordered. May be repeated. Without it: all three.
         show: Cut only at this operation. Show the tree that is found beside those that the
             application had before and would have had after the call.
-        dump: Cut only at this operation, and write the chip to this file before it is mounted, with
-            data and spare area of every page. Without --torn nothing of the operation is left.
+        dump: Cut only at this operation, and write the medium to this file before it is mounted: a
+            chip with data and spare area of every page, the partition of a block device as a disk
+            image. Without --torn the model is nothing, or lost of a device with a cache.
         recoveries: Cut the mount after each cut, too, at every operation by which it changes the
             medium, in each torn model. With 2, cut the mount after such a cut, too.
         then: Cut only at this operation of the mount after the cut, such as 3:prefix. Given again:
@@ -350,7 +351,7 @@ def crash(
     from nandlab.whole_files import keep_text, whole_files
 
     shown, text = text_of(file, "script", "script")
-    only, torn = _one_cut(only, show, dump, torn)
+    only = _one_cut(only, show, dump, torn)
     options: dict[str, Any] = {
         "fs": fs,
         "part": part,
@@ -445,18 +446,16 @@ def _then(
 
 def _one_cut(
     only: int | None, show: int | None, dump: tuple[int, Path] | None, torn: Sequence[str]
-) -> tuple[int | None, Sequence[str]]:
-    """The one cut that is asked for, if one is, and what is left of its operation."""
+) -> int | None:
+    """The one cut that is asked for, if one is."""
     given = {"--only": only, "--show": show, "--dump": None if dump is None else dump[0]}
     asked = {name: cut for name, cut in given.items() if cut is not None}
     if len(set(asked.values())) > 1:
         names = ", ".join(f"{name} {cut}" for name, cut in asked.items())
         raise NandlabError(f"{names}: give the same cut point to all of them")
-    if dump is not None:
-        if len(torn) > 1:
-            raise NandlabError("--dump: a chip has one state; give --torn once")
-        torn = torn or ("nothing",)
-    return next(iter(asked.values()), None), torn
+    if dump is not None and len(torn) > 1:
+        raise NandlabError("--dump: a medium has one state; give --torn once")
+    return next(iter(asked.values()), None)
 
 
 def _broken_row(line: dict[str, Any], failure: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 //! Scripts whose power is cut at every operation of the chip.
 
 use crate::boundary::{carry_out, tell};
-use crate::script::save;
+use crate::script::{save, save_disk};
 use crate::{NandlabError, failed};
 use crash::{
     CACHE_MODELS, Crash, CrashError, Cuts, Outcome, Recoveries, Sabotage, Setup, Shown,
@@ -20,6 +20,11 @@ use std::path::PathBuf;
 
 /// Blocks of the chip, or as large a partition of a card, where nothing says how many.
 const BLOCKS: u32 = 64;
+
+/// The torn model that leaves nothing of an operation of a chip.
+const NOTHING_LEFT: &str = "nothing";
+/// The one that leaves nothing of a device's cache.
+const CACHE_LOST: &str = "lost";
 
 /// Options of `cut_script`, as JSON.
 #[derive(Deserialize)]
@@ -73,7 +78,6 @@ pub(crate) struct OnChip {
     pub(crate) chip: Chip,
     card: CardContents,
     pub(crate) setup: Setup,
-    is_on_card: bool,
     /// The medium holds an image.
     pub(crate) has_image: bool,
 }
@@ -119,22 +123,20 @@ impl Arguments {
         progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<Answer, String> {
         let script = script::parse(text).map_err(|error| crate::script::told(shown, &error))?;
-        let OnChip { chip, card, setup, is_on_card, .. } = self.bench()?;
+        let OnChip { chip, card, setup, .. } = self.bench()?;
         let told = |error: CrashError| told(shown, error);
-        if is_on_card && self.dump.is_some() {
-            return Err(
-                "--dump: a dump has the pages of a raw chip, and this file system is on a \
-                        card: look at the cut with --show"
-                    .into(),
-            );
-        }
         let crash = match &self.image {
             Some(_) => Crash::from_image(&chip, &card, &setup, &script),
             None => Crash::new(&chip, &setup, &script),
         };
         let crash = crash.map_err(told)?;
-        let cuts = self.cuts()?;
-        let models = crash.models(&cuts.torn).map_err(told)?;
+        let mut cuts = self.cuts()?;
+        let mut models = crash.models(&cuts.torn).map_err(told)?;
+        if self.dump.is_some() && cuts.torn.is_empty() {
+            // A file holds one medium: the one without what the cut could take.
+            models.retain(|model| [NOTHING_LEFT, CACHE_LOST].contains(&model.name));
+            cuts.torn.clone_from(&models);
+        }
         let mut outcome = crash.run(&cuts, progress).map_err(told)?;
         outcome.tell(text);
         // After a signal no file system is mounted any more.
@@ -144,8 +146,12 @@ impl Arguments {
             shown.map(|(cut, model)| crash.show(cut, model)).collect();
         let shown = shown.map_err(told)?;
         if let (Some(path), Some(cut)) = (&self.dump, self.only) {
-            let chip = crash.chip_after(cut, models[0]).map_err(told)?;
-            save(path, &chip).map_err(|reason| format!("{}: {reason}", path.display()))?;
+            // The run above has refused a cut that does not exist.
+            let saved = match crash.card_after(cut as usize, models[0]) {
+                Some(card) => save_disk(path, &card, chip.geometry().capacity_bytes()),
+                None => save(path, &crash.chip_after(cut, models[0]).map_err(told)?),
+            };
+            saved.map_err(|reason| format!("{}: {reason}", path.display()))?;
         }
         Ok(Answer { outcome, shown })
     }
@@ -209,7 +215,7 @@ impl Arguments {
         }
         let setup = Setup { kind: kind.name, request, layout, seed, sabotage };
         let has_image = self.image.is_some();
-        Ok(OnChip { chip, card, setup, is_on_card, has_image })
+        Ok(OnChip { chip, card, setup, has_image })
     }
 
     pub(crate) fn cuts(&self) -> Result<Cuts, String> {

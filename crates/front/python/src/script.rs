@@ -6,7 +6,7 @@ use board::Board;
 use cancellation::{Checked, Interrupted};
 use file_systems::find_kind;
 use image::ImageOnChip;
-use mount::{BlockDeviceChoice, BlockRequest, Driver, MountRequest, UbiRequest};
+use mount::{BlockDeviceChoice, BlockRequest, CardContents, Driver, MountRequest, UbiRequest};
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, ImageError, ImageLayout, Storage};
 use pyo3::prelude::*;
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -323,6 +324,16 @@ fn reason(error: std::io::Error) -> String {
     let text = error.to_string();
     let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
     number.and_then(|number| text.strip_suffix(&number).map(str::to_owned)).unwrap_or(text)
+}
+
+/// Writes what a card holds, as long as the partition; what was never written takes no room in the file.
+pub(crate) fn save_disk(path: &Path, card: &CardContents, bytes: u64) -> Result<(), String> {
+    let file = File::create(path).map_err(reason)?;
+    file.set_len(bytes).map_err(reason)?;
+    for (sector, content) in card.sectors() {
+        file.write_all_at(content, units::sector_start(sector)).map_err(reason)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn save(path: &Path, chip: &Chip) -> Result<(), String> {

@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     pub(crate) inodes: RefCell<BTreeMap<InodeNumber, Rc<Inode>>>,
     /// Inodes by the place of their directory entry (`i_pos`): sector and byte.
     pub(crate) places: RefCell<BTreeMap<(u64, usize), InodeNumber>>,
+    /// Numbers of entries that a listing named and whose inode makes no sense: a directory with a broken chain.
+    pub(crate) unfilled: RefCell<BTreeMap<(u64, usize), InodeNumber>>,
     pub(crate) next_inode: Cell<InodeNumber>,
     pub(crate) timer: Timer,
     pub(crate) is_timer_armed: Cell<bool>,

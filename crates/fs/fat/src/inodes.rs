@@ -16,7 +16,41 @@ use std::rc::Rc;
 impl Engine {
     /// An inode that is in memory.
     pub(crate) fn inode(&self, number: InodeNumber) -> Result<Rc<Inode>, Errno> {
-        self.inodes.borrow().get(&number).cloned().ok_or(Errno::Enoent)
+        let known = self.inodes.borrow().get(&number).cloned();
+        known.ok_or_else(|| {
+            // `fat_iget` of such an entry fails each time.
+            let is_unfilled = self.unfilled.borrow().values().any(|other| *other == number);
+            if is_unfilled { Errno::Eio } else { Errno::Enoent }
+        })
+    }
+
+    /// The number that a listing gives to an entry.
+    ///
+    /// The kernel lists names without their inodes: it takes the number of an inode in memory, and makes one up
+    /// for another (`__fat_readdir` of `fs/fat/dir.c`: `fat_iget`, `iunique`). So a directory whose chain is broken
+    /// is listed, and only its lookup fails. Here all inodes are brought into memory, which notices such damage
+    /// at the listing already and makes the mount read-only then.
+    pub(crate) async fn listed_number(
+        &self,
+        place: (u64, usize),
+        record: &Record,
+    ) -> Result<InodeNumber, Errno> {
+        match self.inode_at(place, record).await {
+            Ok(inode) => {
+                self.unfilled.borrow_mut().remove(&place);
+                Ok(inode.number)
+            }
+            Err(Errno::Eio) => {
+                let mut unfilled = self.unfilled.borrow_mut();
+                let number = unfilled.entry(place).or_insert_with(|| {
+                    let number = self.next_inode.get();
+                    self.next_inode.set(number + 1);
+                    number
+                });
+                Ok(*number)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn directory(&self, number: InodeNumber) -> Result<Rc<Inode>, Errno> {

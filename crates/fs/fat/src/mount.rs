@@ -58,6 +58,7 @@ pub(crate) async fn mount(
         is_info_dirty: Cell::new(false),
         inodes: RefCell::default(),
         places: RefCell::new(BTreeMap::new()),
+        unfilled: RefCell::new(BTreeMap::new()),
         next_inode: Cell::new(ROOT + 1),
         timer: Timer::new(sim),
         is_timer_armed: Cell::new(false),

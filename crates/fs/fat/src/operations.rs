@@ -32,8 +32,8 @@ impl Engine {
         let mut names = Vec::new();
         for entry in self.entries(inode).await? {
             let place = self.place_of_slot(inode, entry.slots.1).await?;
-            let found = self.inode_at(place, &entry.record).await?;
-            names.push((entry.name(self.options.profile.shows_lower_case), found.number));
+            let number = self.listed_number(place, &entry.record).await?;
+            names.push((entry.name(self.options.profile.shows_lower_case), number));
         }
         Ok(names)
     }

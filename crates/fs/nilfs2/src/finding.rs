@@ -19,6 +19,8 @@ fs_api::finding_codes! {
         BadSegment = "nilfs2-bad-segment", Damage;
         /// The summary of a log makes no sense.
         DamagedLog = "nilfs2-damaged-log", Damage;
+        /// The newest checkpoint begins in a log that is missing: the device kept a later one and lost it.
+        SplitCheckpoint = "nilfs2-split-checkpoint", Damage;
         /// The block device failed.
         Unreadable = "nilfs2-unreadable", Failure;
         /// A mount took over blocks that were written after the checkpoint.

@@ -285,14 +285,21 @@ pub(crate) async fn mount(
     let mut engine = parts.engine(geometry, superblocks, &found, is_read_only);
     let damaged = |engine: &Engine, error: Errno| {
         let findings = engine.findings.borrow();
-        MountError::Damaged(findings.first().map_or_else(|| error.to_string(), Finding::to_string))
+        let why = findings.first().map_or_else(|| error.to_string(), Finding::to_string);
+        if found.is_split { MountError::SplitCheckpoint(why) } else { MountError::Damaged(why) }
     };
     let counts = engine.segment_counts().await.map_err(|error| damaged(&engine, error))?;
     engine.clean_segments.set(counts.clean.min(geometry.segments));
     engine.rolled_back = rolled_back;
     let shown = wanted.unwrap_or(newest);
     let checkpoint = engine.checkpoint(shown).await.map_err(|error| damaged(&engine, error))?;
-    let checkpoint = checkpoint.ok_or(MountError::UnknownCheckpoint(shown))?;
+    let unknown = MountError::UnknownCheckpoint(shown);
+    // The file of checkpoints lies in a log that is missing, or what stood there before it.
+    let is_lost = found.is_split && shown == newest;
+    let checkpoint = checkpoint.ok_or_else(|| match is_lost {
+        true => MountError::SplitCheckpoint(unknown.to_string()),
+        false => unknown,
+    })?;
     engine.root = root_of(sim, &checkpoint);
     let engine = Rc::new(engine);
     if !is_valid && !is_old && !engine.options.skips_recovery {
@@ -303,6 +310,11 @@ pub(crate) async fn mount(
     engine.file(ROOT_INODE).await.map_err(|error| damaged(&engine, error))?;
     if !is_read_only && !engine.is_read_only.get() {
         begin(&engine, !is_valid).await.map_err(|error| damaged(&engine, error))?;
+    }
+    if found.is_split {
+        let why =
+            "the log with the super root is there, and the first log of its checkpoint is not";
+        engine.note(Code::SplitCheckpoint, Place::Whole, why);
     }
     Ok(engine)
 }

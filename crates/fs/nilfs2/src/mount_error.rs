@@ -23,6 +23,10 @@ pub enum MountError {
     /// The device could not be read or written.
     #[error(transparent)]
     Medium(#[from] MediumError),
+    /// The first log of the newest checkpoint is missing: the device kept the one with the super root, in the
+    /// next segment, and lost what was written before it.
+    #[error("the first log of the newest checkpoint is missing: {0}")]
+    SplitCheckpoint(String),
     /// What the checkpoint leads to is damaged.
     #[error("the checkpoint is damaged: {0}")]
     Damaged(String),

@@ -42,6 +42,8 @@ pub(crate) struct FoundLog {
 pub(crate) struct Found {
     pub(crate) position: LogPosition,
     pub(crate) super_root: SuperRoot,
+    /// The first log of the checkpoint is not there, only one with its super root in a later segment.
+    pub(crate) is_split: bool,
     /// Complete logs behind the checkpoint: first, its sequence number, last.
     pub(crate) forward: Option<(u64, u64, u64)>,
     /// Newest log, its sequence number, segment and next segment.
@@ -147,6 +149,8 @@ pub(crate) async fn find_checkpoint(
     let mut misses = 0;
     let mut found: Option<Found> = None;
     let (mut forward_start, mut used) = (None, Vec::new());
+    // The superblock names the log with the super root, and was written once the device had flushed all of them.
+    let mut is_begun = true;
     loop {
         let log = reader.log(start, sequence).await?;
         if let Some(log) = log {
@@ -159,6 +163,7 @@ pub(crate) async fn find_checkpoint(
                 let (first, end) = geometry.segment_range(next_segment);
                 reader.read_ahead(first..end + 1);
             }
+            is_begun |= header.flags & LOG_BEGIN != 0;
             if header.flags & LOG_SUPER_ROOT != 0 {
                 let end = start + blocks;
                 let block = reader.read(end - 1..end).await?;
@@ -182,6 +187,8 @@ pub(crate) async fn find_checkpoint(
                         written: super_root.written,
                     },
                     super_root,
+                    // The kernel does not ask: it takes any log with a super root.
+                    is_split: !is_begun,
                     forward: None,
                     last: (sequence, segment, next_segment),
                     used_segments: Vec::new(),
@@ -206,6 +213,7 @@ pub(crate) async fn find_checkpoint(
             } else {
                 return Ok(Err("the superblock points to a log without a super root".into()));
             }
+            is_begun &= header.flags & LOG_END == 0;
             start += blocks;
             // Less than, though the last block belongs to the segment: a log has two blocks at
             // least.

@@ -86,7 +86,7 @@ fn add_end<E: AsRef<crate::cuts::Violation>>(
     signals: &mut Signals,
 ) {
     match end {
-        Ok(Recovered { judgement, is_full, hazards }) => {
+        Ok(Recovered { judgement, is_full, hazards, .. }) => {
             let judged = match judgement {
                 Judgement::State => "state",
                 Judgement::PartOfWrite => "part-of-write",

@@ -122,7 +122,7 @@ impl TornOutcome {
             *self.broken_expectations.entry(symptom.name()).or_default() += 1;
         }
         match &result.recovered {
-            Ok(Recovered { judgement, is_full, hazards }) => {
+            Ok(Recovered { judgement, is_full, hazards, .. }) => {
                 let mut hazards = hazards.clone();
                 self.recovered += 1;
                 self.full += u64::from(*is_full);
@@ -544,7 +544,8 @@ impl Crash {
         let Some(whole) = whole.filter(is_torn) else { return Err(violation) };
         let is_kept = *whole.is_kept.get_or_insert_with(|| {
             let window = self.history.window(whole.operation as u64);
-            let trial = Trial { history: self.history.clone(), window, torn: Torn::Nothing };
+            let history = self.history.clone();
+            let trial = Trial { history, window, torn: Torn::Nothing, is_reordered: false };
             self.recover_left(Left::Chip(whole.chip.clone()), &trial, false).recovered.is_ok()
         });
         if is_kept {
@@ -570,7 +571,7 @@ impl Crash {
         let window = self.history.window(at as u64);
         // The line of the last state that may have been reached: the one the user looks for.
         let place = self.history.states()[*window.states.end()].place.clone();
-        let trial = Trial { history: self.history.clone(), window, torn: model.torn };
+        let trial = Trial::new(&self.history, window, model);
         let left = match (&self.card, &before.card, model.cached) {
             (Some(run), Some(state), Some(cached)) => {
                 Left::Card(run.left(state, at, cached, self.setup.seed))
@@ -584,10 +585,8 @@ impl Crash {
         let broken = self.broken(at as u64, looked.shown.as_ref());
         let first = Then { cut_point: at as u64, torn: model };
         let (mut mount, mut deeper) = (looked.mount, Vec::new());
-        // What a violation left is judged no further, and a lost block makes no difference twice.
-        let is_lost = |one: &Recovered| one.judgement == Judgement::Hazard(&ERASED_BLOCK);
         if let (Ok(recovered), Some(mount)) = (&looked.recovered, &mut mount)
-            && !is_lost(recovered)
+            && self.is_judged_further(recovered, mount, &trial)
         {
             let writes = std::mem::take(&mut mount.writes);
             self.cut_recovery(&left, &writes, &trial, recoveries, &[first], &mut deeper);
@@ -669,8 +668,11 @@ impl Crash {
         })
     }
 
-    /// What a cut of a card leaves on it.
-    pub(crate) fn card_after(&self, cut: usize, model: &'static TornModel) -> Option<CardContents> {
+    /// What a cut of a card leaves on it; none on a raw chip.
+    ///
+    /// # Panics
+    /// If there is no such operation.
+    pub fn card_after(&self, cut: usize, model: &'static TornModel) -> Option<CardContents> {
         let (run, cached) = (self.card.as_ref()?, model.cached?);
         let mut state = run.start();
         for at in 0..cut {
@@ -734,6 +736,7 @@ pub(crate) fn without_defect<T>(recover: impl FnOnce() -> T) -> Result<T, Fault>
             path: ".".into(),
             expected: "a recovery".into(),
             found: text.unwrap_or("a defect of the engine").to_owned(),
+            hazard: None,
         }
     })
 }

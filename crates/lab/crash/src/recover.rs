@@ -1,6 +1,8 @@
 //! After a cut: mount, look, write once, unmount, mount again.
 
+use crate::card_cuts::Cached;
 use crate::first_mount::FirstMount;
+use crate::guarantee::TornModel;
 use crate::history::{History, Window};
 use crate::judge::judge;
 use crate::judge_sectors::hazards;
@@ -50,12 +52,29 @@ pub(crate) struct Fault {
     pub(crate) path: String,
     pub(crate) expected: String,
     pub(crate) found: String,
+    /// The hazard that explains it: the file system found what the hazard leaves.
+    pub(crate) hazard: Option<&'static Hazard>,
 }
 
 impl Fault {
     fn new(kind: ViolationKind, path: &[u8], expected: &str, found: &dyn ToString) -> Self {
         let path = if path.is_empty() { ".".into() } else { escape_path(path) };
-        Self { kind, path, expected: expected.into(), found: found.to_string() }
+        Self { kind, path, expected: expected.into(), found: found.to_string(), hazard: None }
+    }
+
+    /// In words.
+    pub(crate) fn told(&self) -> String {
+        format!("{}: {}", self.path, self.found)
+    }
+
+    fn or_hazard(self) -> Result<Recovered, Self> {
+        match self.hazard {
+            Some(hazard) => {
+                let failure = Some(self.told());
+                Ok(Recovered { failure, ..Recovered::new(Judgement::Hazard(hazard), false) })
+            }
+            None => Err(self),
+        }
     }
 }
 
@@ -67,11 +86,13 @@ pub(crate) struct Recovered {
     pub(crate) is_full: bool,
     /// Hazards that struck beside the one of the judgement, by their names.
     pub(crate) hazards: BTreeSet<&'static str>,
+    /// What failed, where a hazard explains that nothing is shown.
+    pub(crate) failure: Option<String>,
 }
 
 impl Recovered {
     pub(crate) fn new(judgement: Judgement, is_full: bool) -> Self {
-        Self { judgement, is_full, hazards: BTreeSet::new() }
+        Self { judgement, is_full, hazards: BTreeSet::new(), failure: None }
     }
 }
 
@@ -97,6 +118,8 @@ pub(crate) struct Trial {
     pub(crate) history: Arc<History>,
     pub(crate) window: Window,
     pub(crate) torn: Torn,
+    /// The device kept some of the writes that no flush had covered, in any order.
+    pub(crate) is_reordered: bool,
 }
 
 /// A recovery that was looked at.
@@ -140,6 +163,8 @@ pub(crate) fn recover(
         let seen = recover_on(&machine, &given, &trial, &noted).await;
         match seen {
             Ok((judgement, seen)) => (trial.judge_end(judgement, &seen), Some(seen)),
+            // A device that keeps the order of writes leaves no such thing.
+            Err(fault) if trial.is_reordered => (fault.or_hazard(), None),
             Err(fault) => (Err(fault), None),
         }
     });
@@ -154,6 +179,11 @@ pub(crate) fn judge_again(seen: &Seen, trial: &Trial) -> Result<Recovered, Fault
 }
 
 impl Trial {
+    pub(crate) fn new(history: &Arc<History>, window: Window, model: &TornModel) -> Self {
+        let is_reordered = model.cached == Some(Cached::Reordered);
+        Self { history: history.clone(), window, torn: model.torn, is_reordered }
+    }
+
     /// Judges what the first mount shows.
     fn judge_found(&self, found: &Tree) -> Result<Judgement, Fault> {
         judge(&self.history, &self.window, self.torn, found).map_err(|mismatch| Fault {
@@ -161,6 +191,7 @@ impl Trial {
             path: if mismatch.path.is_empty() { ".".into() } else { escape_path(&mismatch.path) },
             expected: mismatch.expected,
             found: mismatch.found,
+            hazard: None,
         })
     }
 
@@ -173,7 +204,7 @@ impl Trial {
             // Nothing is promised of what is shown, before the write or after it.
             Order::Pages => {
                 let hazards = seen.checked.clone();
-                return Ok(Recovered { judgement, is_full, hazards });
+                return Ok(Recovered { hazards, ..Recovered::new(judgement, is_full) });
             }
             _ => {}
         }
@@ -191,8 +222,13 @@ impl Trial {
                 return Ok(Recovered::new(Judgement::Hazard(hazard), is_full));
             }
         }
-        check_findings(findings, &self.history, self.torn)?;
-        Ok(Recovered::new(judgement, is_full))
+        let guarantee = self.history.guarantee();
+        let told = findings.iter().find_map(|finding| guarantee.hazard_at_mount(finding.code));
+        match check_findings(findings, &self.history, self.torn) {
+            Ok(()) => Ok(Recovered::new(judgement, is_full)),
+            Err(fault) if self.is_reordered => Fault { hazard: told, ..fault }.or_hazard(),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Judges what comes after the first look at a file system that repairs nothing: what was safe is there
@@ -209,7 +245,7 @@ impl Trial {
             self.judge_found(&without_witness(after))?;
         }
         check_findings(findings, &self.history, self.torn)?;
-        Ok(Recovered { judgement, is_full: *is_full, hazards: struck })
+        Ok(Recovered { hazards: struck, ..Recovered::new(judgement, *is_full) })
     }
 }
 
@@ -228,7 +264,22 @@ async fn recover_on(
     look: &Look,
 ) -> Result<(Judgement, Seen), Fault> {
     let guarantee = trial.history.guarantee();
-    let mounted = mount(machine, setup).await?;
+    let mounted = mount(machine, setup, guarantee).await?;
+    // What a mount already found explains all that comes after it.
+    let at_mount = mounted.file_system.findings().await;
+    let hazard = at_mount.iter().find_map(|finding| guarantee.hazard_at_mount(finding.code));
+    let seen = look_at(machine, setup, trial, look, mounted).await;
+    seen.map_err(|fault| Fault { hazard: fault.hazard.or(hazard), ..fault })
+}
+
+async fn look_at(
+    machine: &Machine,
+    setup: &Setup,
+    trial: &Trial,
+    look: &Look,
+    mounted: Mounted,
+) -> Result<(Judgement, Seen), Fault> {
+    let guarantee = trial.history.guarantee();
     let found = read(&mounted, guarantee).await?;
     look.shown.replace(Some(found.clone()));
     let mut checked = BTreeSet::new();
@@ -263,14 +314,24 @@ async fn recover_on(
         Err(_) if checked.contains(READ_ONLY.name) => {}
         other => other.map_err(stuck)?,
     }
-    let again = mount(machine, setup).await?;
+    let again = mount(machine, setup, guarantee).await?;
     let after = read(&again, guarantee).await?;
     Ok((judgement, Seen { found, is_full, findings, after, checked }))
 }
 
-async fn mount(machine: &Machine, setup: &Setup) -> Result<Mounted, Fault> {
-    let refused =
-        |error: MountError| Fault::new(ViolationKind::Unmountable, b"", "a mount", &error);
+async fn mount(
+    machine: &Machine,
+    setup: &Setup,
+    guarantee: &'static Guarantee,
+) -> Result<Mounted, Fault> {
+    let refused = |error: MountError| {
+        let hazard = match &error {
+            MountError::Damaged { code, .. } => guarantee.hazard_at_mount(code),
+            _ => None,
+        };
+        let fault = Fault::new(ViolationKind::Unmountable, b"", "a mount", &error);
+        Fault { hazard, ..fault }
+    };
     let kind = find_kind(setup.kind).map_err(refused)?;
     // A kernel makes no file system on a device that a cut left blank.
     let request = MountRequest { formats_blank: !kind.is_on_block_device, ..setup.request.clone() };

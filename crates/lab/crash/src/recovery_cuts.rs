@@ -1,6 +1,6 @@
 //! Cuts while the mount after a cut changes the medium, and while the mount after that does.
 
-use crate::card_cuts::CardRun;
+use crate::card_cuts::{Cached, CardRun};
 use crate::cuts::{Crash, Violation, torn};
 use crate::expectation_outcome::BrokenBy;
 use crate::first_mount::{FirstMount, Writes};
@@ -38,6 +38,20 @@ struct Recovery<'a> {
 }
 
 impl Crash {
+    /// True if cuts within a recovery are judged: a lost block makes no difference twice, and nothing is promised
+    /// behind a mount that told of a hazard.
+    pub(crate) fn is_judged_further(
+        &self,
+        recovered: &Recovered,
+        mount: &FirstMount,
+        trial: &Trial,
+    ) -> bool {
+        let guarantee = self.history().guarantee();
+        let is_told = |code: &&str| guarantee.hazard_at_mount(code).is_some();
+        recovered.judgement != Judgement::Hazard(&ERASED_BLOCK)
+            && !(trial.is_reordered && mount.findings.iter().any(is_told))
+    }
+
     /// Cuts a recovery from what was left, which wrote this. Results of cuts within the recoveries that follow
     /// stand behind that of their cut.
     pub(crate) fn cut_recovery(
@@ -128,7 +142,8 @@ impl Crash {
         let Recovery { trial, recoveries, before } = *recovery;
         // A part of a page that any of the cuts left stays there.
         let torn = if then.torn.torn == Torn::Nothing { trial.torn } else { then.torn.torn };
-        let trial = Trial { torn, ..trial.clone() };
+        let is_reordered = trial.is_reordered || then.torn.cached == Some(Cached::Reordered);
+        let trial = Trial { torn, is_reordered, ..trial.clone() };
         let looked = self.recover_left(left.clone(), &trial, true);
         let (mut mount, broken) =
             (looked.mount, self.broken(before[0].cut_point, looked.shown.as_ref()));
@@ -149,8 +164,10 @@ impl Crash {
             }
             other => other.map_err(|_| unreachable!("an error was taken above")),
         };
-        let goes_on =
-            matches!(&recovered, Ok(one) if one.judgement != Judgement::Hazard(&ERASED_BLOCK));
+        let goes_on = match (&recovered, &mount) {
+            (Ok(recovered), Some(mount)) => self.is_judged_further(recovered, mount, &trial),
+            _ => false,
+        };
         let writes = mount.as_mut().map(|mount| std::mem::take(&mut mount.writes));
         let then = path[1..].to_vec();
         deeper.push(Deeper { then, operation, recovered, broken, mount });

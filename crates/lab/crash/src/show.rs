@@ -81,7 +81,7 @@ impl Crash {
         }
         let history = self.history_shared();
         let window = history.window(cut);
-        let trial = Trial { history: history.clone(), window, torn: model.torn };
+        let trial = Trial::new(history, window, model);
         let left = match self.card_after(cut as usize, model) {
             Some(contents) => Left::Card(contents),
             None => Left::Chip(self.chip_after(cut, model)?),
@@ -89,7 +89,8 @@ impl Crash {
         let Looked { recovered, shown: found, .. } = self.recover_left(left, &trial, false);
         // Another violation says nothing here: it is told of the cut itself, beside the tree that was found.
         let failure = match (&found, recovered) {
-            (None, Err(fault)) => Some(format!("{}: {}", fault.path, fault.found)),
+            (None, Err(fault)) => Some(fault.told()),
+            (None, Ok(recovered)) => recovered.failure,
             _ => None,
         };
         // Calls end in their order, and a call that changed nothing ends where the medium stands then.
@@ -121,10 +122,19 @@ fn is_rest(call: &Done) -> bool {
 /// The names of three trees side by side.
 fn rows(before: &Tree, found: &Tree, after: &Tree) -> Vec<ShownRow> {
     let trees = [before, found, after];
-    let paths: BTreeSet<&Vec<u8>> = trees.iter().flat_map(|tree| tree.rows.keys()).collect();
+    let named = trees.iter().flat_map(|tree| tree.rows.keys()).chain(&found.unreadable);
+    let paths: BTreeSet<&Vec<u8>> = named.collect();
     // The root is in every tree and tells nothing.
     let paths = paths.into_iter().filter(|path| !path.is_empty());
-    paths.map(|path| row(path, trees.map(|tree| tree.rows.get(path)))).collect()
+    let shown = paths.map(|path| {
+        let mut shown = row(path, trees.map(|tree| tree.rows.get(path)));
+        // The name is there, and its inode or its bytes are not.
+        if found.unreadable.contains(path) {
+            (shown.found, shown.is) = ("cannot be read".into(), "neither");
+        }
+        shown
+    });
+    shown.collect()
 }
 
 fn row(path: &[u8], [before, found, after]: [Option<&Arc<Row>>; 3]) -> ShownRow {

@@ -2,7 +2,9 @@
 
 use block_medium::BlockMedium;
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
-use mount::guarantee::{ALL_TORN, Durable, ERASED_BLOCK, ExpectedFinding, Guarantee, Order};
+use mount::guarantee::{
+    ALL_TORN, Durable, ERASED_BLOCK, ExpectedFinding, Guarantee, Hazard, Order,
+};
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
     MountRequest, MountedFileSystem, SharedMount, StillData,
@@ -61,7 +63,17 @@ const GUARANTEE: Guarantee = Guarantee {
              if a timer or a full segment made one",
     beyond_torn_page: "the same: a log whose checksum is wrong does not count",
     expected_findings: &[ExpectedFinding { code: Code::RolledForward.name(), torn: ALL_TORN }],
-    hazards: &[ERASED_BLOCK],
+    hazards: &[ERASED_BLOCK, SPLIT_CHECKPOINT],
+};
+
+/// `nilfs_segctor_do_construct` of `fs/nilfs2/segment.c` hands all logs of a checkpoint to the device and flushes
+/// behind the last of them alone (`nilfs_flush_device`). `nilfs_search_super_root` of `fs/nilfs2/recovery.c` looks
+/// into the next segment where a log does not fit, and takes a log with a super root without its first one.
+const SPLIT_CHECKPOINT: Hazard = Hazard {
+    name: "split-checkpoint",
+    summary: "a device with a cache keeps the second log of a checkpoint, in the next segment, and loses the first: \
+              the volume may not mount, or show files that cannot be read",
+    finding: Some(Code::SplitCheckpoint.name()),
 };
 
 const BLOCK_BYTES: u64 = 4096;
@@ -238,7 +250,14 @@ async fn mount(machine: &Machine, request: &MountRequest) -> Result<SharedMount,
     }
     let under = Rc::new(path.clone());
     let mounted = Nilfs2::mount(&machine.sim, machine.cpus.clone(), under, options).await;
-    let file_system = mounted.map_err(medium)?;
+    let file_system = mounted.map_err(|error| match error {
+        nilfs2::MountError::SplitCheckpoint(_) => MountError::Damaged {
+            kind: KIND.name,
+            code: Code::SplitCheckpoint.name(),
+            reason: error.to_string(),
+        },
+        error => medium(error),
+    })?;
     // `mount.nilfs2` starts the cleaner after the mount (`nilfs_cleanerd`).
     if let Some(settings) = cleaner {
         file_system.start_cleaner(settings);

@@ -214,6 +214,13 @@ impl Guarantee {
         }
     }
 
+    /// The hazard of which a mount tells by this finding: it may refuse, and nothing is promised of what it shows.
+    pub fn hazard_at_mount(&self, code: &str) -> Option<&'static Hazard> {
+        let promises = self.order == Order::Checkpoints;
+        let mut hazards = self.hazards.iter();
+        hazards.find(|hazard| promises && hazard.finding == Some(code))
+    }
+
     /// What is possible beyond what is safe, where torn operations leave this.
     pub fn order(&self, torn: Torn) -> Order {
         // A page of which nothing is left looks as if the operation had never begun.

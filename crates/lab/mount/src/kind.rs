@@ -73,6 +73,16 @@ pub enum MountError {
         /// What was found on the medium.
         reason: String,
     },
+    /// The medium is damaged in a way that has a code, as findings have.
+    #[error("{kind}: {reason}")]
+    Damaged {
+        /// File system that was asked for.
+        kind: &'static str,
+        /// Code of the finding.
+        code: &'static str,
+        /// What was found on the medium.
+        reason: String,
+    },
     /// A call failed while mounting.
     #[error("{kind}: {errno}")]
     Call {

@@ -4,7 +4,7 @@ use crate::support;
 
 use block_medium::MemoryMedium;
 use fat::{Fat, FatType, FormatOptions, Volume, check};
-use fs_api::{Changes, FileSystem, FileType, NewInode, PAGE_BYTES};
+use fs_api::{Changes, Errno, FileSystem, FileType, NewInode, PAGE_BYTES};
 use random::Stream;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -123,6 +123,37 @@ fn damage_is_an_error_or_a_finding() {
         }
         assert!(noticed > 30 && refused > 0, "{kind:?}: {noticed} noticed, {refused} refused");
     }
+}
+
+#[test]
+fn a_directory_with_a_broken_chain_is_listed_and_cannot_be_looked_up() {
+    let format = FormatOptions { cluster_sectors: Some(1), ..FormatOptions::default() };
+    let (_, is_done) = run(formatted(1 << 20, format), |bench| async move {
+        let fs = bench.mount(options()).await;
+        let root = fs.root();
+        fs.make(&CALLER, root, b"SUB", NewInode::Directory(0o755)).await.expect("it is made");
+        fs.make(&CALLER, root, b"FILE", NewInode::Regular(0o644)).await.expect("it is made");
+        fs.unmount().await.expect("it unmounts");
+        // Cluster 3, the directory's, is free: its entry reached the medium, and its chain did not.
+        let start = fs.volume().table_start.into();
+        let mut table = bench.medium.block(start);
+        assert_eq!(table[4..6], [0xf0, 0xff]);
+        (table[4], table[5]) = (0, 0);
+        bench.medium.set_block(start, &table);
+        let fs = bench.mount(options()).await;
+        let root = fs.root();
+        for _ in 0..2 {
+            let listed = fs.read_directory(root).await.expect("names alone");
+            let names: Vec<&[u8]> = listed.iter().map(|entry| &entry.name[..]).collect();
+            assert_eq!(names, [b"SUB".as_slice(), b"FILE"]);
+            assert_eq!(fs.attributes(listed[0].inode).await, Err(Errno::Eio));
+            assert!(fs.attributes(listed[1].inode).await.is_ok());
+        }
+        assert_eq!(fs.lookup(root, b"SUB").await, Err(Errno::Eio));
+        assert!(fs.lookup(root, b"FILE").await.is_ok());
+        fs.check_invariants();
+    });
+    assert!(is_done);
 }
 
 #[test]
