@@ -124,7 +124,7 @@ fn of_broken(
 ) -> Failure {
     let Broken { symptom, path, found, .. } = broken;
     let path = if path.is_empty() { ".".into() } else { vfs::escape_path(path) };
-    let shown = format!("expect {line}: {}: {path}: found {found}", symptom.name());
+    let shown = format!("{line}: {}: {path}: found {found}", symptom.name());
     let kind = FailureKind::Expectation { line, symptom: *symptom };
     let (cut_point, torn, then) = (Some(at as u64), torn.name, spelled(then));
     Failure { kind, cut_point, torn, then, shown }
