@@ -59,7 +59,7 @@ def crash_search(
     Args:
         fs: Use this file system (see `nandlab list file-systems`).
         runs: Run this many scripts.
-        max_total_time: End after this time, such as 90s, 30m or 8h. Without it and without --runs:
+        max_total_time: Stop after this time, such as 90s, 30m or 8h. Without it and without --runs:
             1000 scripts.
         part: Use this chip: a name (see `nandlab list parts`) or a part file.
         block_device: Put FAT, NILFS2 or jffs2-block2mtd on a partition of this device, as large as
@@ -70,8 +70,7 @@ def crash_search(
         profile: Follow the code of this kernel or library, such as linux-6.12.
         recoveries: Cut recoveries, too: 0 for none, 1 for the mount after a cut, 2 also for the
             mount after a cut of that mount.
-        corpus: Begin with the scripts of this folder, and keep in it those that reach something
-            new.
+        corpus: Run the scripts of this folder first, and keep in it those that reach something new.
         out: Write the failing scripts to this folder, each with the command that shows its failure.
         seed: Seed the draws, and the values that a kernel takes from its clock.
         jobs: Run this many scripts at the same time. Without it: one for each processor.

@@ -29,6 +29,7 @@ impl Draw {
     pub(crate) fn new(has_owners_and_links: bool, stream: &mut Stream) -> Self {
         let mut area = Area::whole(has_owners_and_links);
         area.file_bytes = FILE_BYTES[stream.below(4) as usize];
+        // Few names meet often: a rename over a file that is open needs both to hit the same one.
         area.names = 2 + stream.below(6);
         Self { area, keeps_open: stream.below(2) == 0, open: Vec::new() }
     }

@@ -172,6 +172,7 @@ impl Bench {
         let mut found = None;
         let look = |cut: &CutOf<'_>| {
             let mut failures = failures_of(&crash, cut);
+            // The rest of a batch is told, too; the first failure counts, however many workers there are.
             if found.is_none() {
                 found = failures.find(|failure| is_meant(&failure.kind));
             }
@@ -188,6 +189,7 @@ const CUT_IN_RECOVERY: usize = 8;
 /// All cuts that may show a failure; if it came in a recovery, those in recoveries that are as deep.
 pub(crate) fn cuts_for(failure: &Failure, workers: Option<usize>) -> Cuts {
     let depth = failure.then.split_whitespace().count();
+    // Cuts in recoveries cost as much again for each operation of a mount: only such a failure needs them.
     if depth == 0 {
         return Cuts { workers, ..Cuts::default() };
     }

@@ -90,6 +90,8 @@ fn with_head(text: &str) -> String {
 
 impl Minimiser<'_> {
     fn search(&mut self) {
+        // What is cheap comes first: each line that goes saves a trial of each of its words and numbers. A number
+        // that is smaller may free a line in its turn, so it all begins again until nothing changes.
         loop {
             let before = self.items.clone();
             self.leave_lines_out();
@@ -159,6 +161,7 @@ impl Minimiser<'_> {
             let mut run = body(&self.items, &path).len().div_ceil(2);
             while run > 0 && !self.is_stopped {
                 let is_shorter = self.leave_runs_out(&path, run);
+                // A line that is gone may have been the only user of one that was tried before it.
                 run = if run == 1 && is_shorter { 1 } else { run / 2 };
             }
             depth += 1;
@@ -181,6 +184,7 @@ impl Minimiser<'_> {
 
     /// Leaves out all lines that name a path.
     fn leave_names_out(&mut self) {
+        // They need each other: without the first of them the others fail, and no run of lines holds them all.
         for name in paths_named(&self.items) {
             let items = without_name(&self.items, &name);
             if items != self.items {

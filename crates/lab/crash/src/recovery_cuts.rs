@@ -88,6 +88,7 @@ impl Crash {
     ) {
         let is_rewritten = self.history().guarantee().hazards.contains(&ERASED_BLOCK);
         let rewrites = if is_rewritten { Rewrites::of(journal) } else { Rewrites::default() };
+        // Behind the last cut nothing is looked at: a recovery may go on for hundreds of operations.
         let last = chosen.last().map_or(0, |then| then.cut_point as usize + 1);
         let (mut medium, mut whole) = (chip.clone(), None);
         for (at, operation) in journal[..last].iter().enumerate() {
@@ -104,6 +105,7 @@ impl Crash {
                 let words = operation.to_string();
                 self.cut_again(recovery, Left::Chip(torn), *then, words, before_rewrite, deeper);
             }
+            // A program or erase that failed does so again: the faults are the chip's.
             let _ = medium.apply(operation);
         }
     }

@@ -167,6 +167,7 @@ pub fn search(
     }
     let run = |one: &(u64, Vec<Item>)| carry_out(bench, plan, one.0, one.1.clone());
     for (number, scripts) in given.chunks(BATCH as usize).enumerate() {
+        // Numbers from the other end: a script of the corpus draws nothing that a run draws, too.
         let first = u64::MAX - number as u64 * BATCH;
         let scripts = scripts.iter().cloned().enumerate();
         let scripts: Vec<_> = scripts.map(|(at, items)| (first - at as u64, items)).collect();
@@ -195,6 +196,7 @@ impl Search<'_> {
     fn script(&self, run: u64) -> Vec<Item> {
         let mut stream = Stream::new(self.plan.seed, &format!("script {run}"));
         let has_owners_and_links = self.plan.has_owners_and_links;
+        // One of four is new: changed scripts alone would stay near the first ones.
         if self.kept.is_empty() || stream.below(4) == 0 {
             return Draw::new(has_owners_and_links, &mut stream).script(&mut stream);
         }
@@ -231,6 +233,7 @@ impl Search<'_> {
         self.outcome.counts.failures = self.known.len() as u64;
         let state = SearchState { counts: &self.outcome.counts, kept, found: None, tried: None };
         let mut goes_on = (self.progress)(&state);
+        // After the scripts that were kept are told: a smallest script may take minutes.
         for (run, text, cuts, failure) in failing {
             goes_on = self.minimise(run, &text, &cuts, failure, goes_on);
         }
@@ -251,6 +254,7 @@ impl Search<'_> {
         {
             *self.outcome.refusals.entry(reason.clone()).or_default() += 1;
         }
+        // Not the smallest scripts: a search whose time ends would have others than the one that repeats it.
         let shown = format!("{one:?}{:?}{:?}", run.signals, run.failures);
         self.digest = shown
             .bytes()
