@@ -317,7 +317,7 @@ def crash(
         block_device: Put FAT, NILFS2 or jffs2-block2mtd on a partition of this device, as large as
             the chip: a name (see `nandlab list devices`) or a device file. Without it: mtdblock on
             the chip, and emmc-4.5-64gb for jffs2-block2mtd.
-        image: Begin with this image: a dump with spare areas, an image of UBI, or a disk image of
+        image: Load this image first: a dump with spare areas, an image of UBI, or a disk image of
             FAT or NILFS2. Cuts begin when it is mounted; what it shows then is safe.
         blocks: Replace the number of blocks of the part. Without it: those of the image, else 64.
         pages_per_block: Replace the pages of a block of the part. Smaller blocks are collected

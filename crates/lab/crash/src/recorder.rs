@@ -117,6 +117,18 @@ impl<F: FileSystem> Recorder<F> {
         matches!(durable, Durable::EachAtSync | Durable::AtFlush)
     }
 
+    /// Remembers the number of a name that the model has. FAT numbers an inode anew once it has left memory
+    /// (`iunique` in `fat_build_inode` of `fs/fat/inode.c`).
+    async fn learn(&self, directory: InodeNumber, name: &[u8], inode: InodeNumber) {
+        if self.shadow.numbers.borrow().contains_key(&inode) {
+            return;
+        }
+        let parent = self.shadow.number(directory);
+        if let Ok(number) = self.shadow.model.lookup(parent, name).await {
+            self.shadow.numbers.borrow_mut().insert(inode, number);
+        }
+    }
+
     /// A name of a directory in the newest state.
     fn path_of(&self, directory: InodeNumber, name: &[u8]) -> Vec<u8> {
         let directory = self.shadow.number(directory);
@@ -261,11 +273,17 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     }
 
     async fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<InodeNumber, Errno> {
-        self.real.lookup(directory, name).await
+        let inode = self.real.lookup(directory, name).await?;
+        self.learn(directory, name, inode).await;
+        Ok(inode)
     }
 
     async fn read_directory(&self, directory: InodeNumber) -> Result<Vec<DirectoryEntry>, Errno> {
-        self.real.read_directory(directory).await
+        let entries = self.real.read_directory(directory).await?;
+        for entry in &entries {
+            self.learn(directory, &entry.name, entry.inode).await;
+        }
+        Ok(entries)
     }
 
     async fn attributes(&self, inode: InodeNumber) -> Result<Attributes, Errno> {
