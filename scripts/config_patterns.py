@@ -88,7 +88,8 @@ has no such code. `scripts/config_patterns_kernel.py` makes these runs.
 
 OWN_HEAD = """
 The same kernel also carried out the scripts itself, on a disk that recorded its writes in their
-order. Each prefix of them is a cut that reorders and tears nothing.
+order. Each prefix of them is a cut that reorders and tears nothing. The first of them come before
+`cfg` was synced for the first time.
 
 | pattern | cuts | what `cfg` is then |
 |---|---:|---|
