@@ -116,10 +116,13 @@ def test_latencies_that_a_client_sees_are_those_of_the_device(place: Path, tmp_p
         totals = device.statistics()["totals"]
     for found, kind in ((write["write"], 1), (read["read"], 0)):
         simulated_ns = totals["latency_ns"][kind][0]
-        seen_ns = found["lat_ns"]["mean"]
         # The device writes to its cache in 76 us, and reads a page in 162 us.
         assert simulated_ns > 50_000
-        assert simulated_ns <= seen_ns < simulated_ns + 400_000, (kind, seen_ns, simulated_ns)
+        assert simulated_ns <= found["lat_ns"]["mean"], (kind, found["lat_ns"], simulated_ns)
+        # Other work takes the processors away now and then: the mean was 718 us above once, on a
+        # load of nine. The middle one of the requests tells what a request costs.
+        median_ns = found["clat_ns"]["percentile"]["50.000000"]
+        assert median_ns < simulated_ns + 400_000, (kind, median_ns, simulated_ns)
     assert totals["lateness_ns"][0] < 100_000
 
 

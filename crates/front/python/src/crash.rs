@@ -147,7 +147,7 @@ impl Arguments {
         let shown = shown.map_err(told)?;
         if let (Some(path), Some(cut)) = (&self.dump, self.only) {
             // The run above has refused a cut that does not exist.
-            let saved = match crash.card_after(cut as usize, models[0]) {
+            let saved = match crash.card_after(cut, models[0]) {
                 Some(card) => save_disk(path, &card, chip.geometry().capacity_bytes()),
                 None => save(path, &crash.chip_after(cut, models[0]).map_err(told)?),
             };

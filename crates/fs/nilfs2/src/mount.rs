@@ -296,9 +296,8 @@ pub(crate) async fn mount(
     let unknown = MountError::UnknownCheckpoint(shown);
     // The file of checkpoints lies in a log that is missing, or what stood there before it.
     let is_lost = found.is_split && shown == newest;
-    let checkpoint = checkpoint.ok_or_else(|| match is_lost {
-        true => MountError::SplitCheckpoint(unknown.to_string()),
-        false => unknown,
+    let checkpoint = checkpoint.ok_or_else(|| {
+        if is_lost { MountError::SplitCheckpoint(unknown.to_string()) } else { unknown }
     })?;
     engine.root = root_of(sim, &checkpoint);
     let engine = Rc::new(engine);

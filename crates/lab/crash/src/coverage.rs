@@ -120,7 +120,7 @@ fn journal_up_to(crash: &Crash, at: usize) -> [Option<&RawOperation>; 2] {
 
 /// A program goes on in its block (`p`), begins elsewhere (`P`), begins a block (`f`) or ends it (`l`).
 fn chip_letter([before, this]: &[Option<&RawOperation>; 2], crash: &Crash) -> char {
-    let block = |operation: &Option<&RawOperation>| match operation {
+    let block = |operation: Option<&RawOperation>| match operation {
         Some(RawOperation::PageProgram { at, .. }) => Some(at.block),
         _ => None,
     };
@@ -128,7 +128,7 @@ fn chip_letter([before, this]: &[Option<&RawOperation>; 2], crash: &Crash) -> ch
     match this {
         Some(RawOperation::PageProgram { at, .. }) if at.page == 0 => 'f',
         Some(RawOperation::PageProgram { at, .. }) if at.page == last => 'l',
-        Some(RawOperation::PageProgram { at, .. }) if block(before) == Some(at.block) => 'p',
+        Some(RawOperation::PageProgram { at, .. }) if block(*before) == Some(at.block) => 'p',
         Some(RawOperation::PageProgram { .. }) => 'P',
         Some(RawOperation::SpareProgram { .. }) => 's',
         Some(RawOperation::Erase { .. }) => 'e',

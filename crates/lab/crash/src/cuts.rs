@@ -76,6 +76,30 @@ pub struct Violation {
     pub passes: String,
 }
 
+impl Violation {
+    /// A fault with its cut, and with the cuts within the recovery that came behind it.
+    pub(crate) fn of(
+        fault: Fault,
+        first: Then,
+        operation: String,
+        then: &[Then],
+        place: &Place,
+    ) -> Self {
+        Self {
+            cut_point: first.cut_point,
+            operation,
+            torn: first.torn.name,
+            then: spelled(then),
+            kind: fault.kind,
+            path: fault.path,
+            expected: fault.expected,
+            found: fault.found,
+            line: place.line,
+            passes: place.passes_text(),
+        }
+    }
+}
+
 /// What became of the cuts of a torn model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TornOutcome {
@@ -546,7 +570,9 @@ impl Crash {
             let window = self.history.window(whole.operation as u64);
             let history = self.history.clone();
             let trial = Trial { history, window, torn: Torn::Nothing, is_reordered: false };
-            self.recover_left(Left::Chip(whole.chip.clone()), &trial, false).recovered.is_ok()
+            self.recover_left(Left::Chip(Box::new(whole.chip.clone())), &trial, false)
+                .recovered
+                .is_ok()
         });
         if is_kept {
             Ok(Recovered::new(Judgement::Hazard(&ERASED_BLOCK), false))
@@ -576,7 +602,7 @@ impl Crash {
             (Some(run), Some(state), Some(cached)) => {
                 Left::Card(run.left(state, at, cached, self.setup.seed))
             }
-            _ => Left::Chip(self.torn_chip(&before.chip, at, model)),
+            _ => Left::Chip(Box::new(self.torn_chip(&before.chip, at, model))),
         };
         let looked = match &left {
             Left::Chip(chip) => self.recover_chip(chip, &trial, last, recoveries.is_some()),
@@ -592,32 +618,9 @@ impl Crash {
             self.cut_recovery(&left, &writes, &trial, recoveries, &[first], &mut deeper);
         }
         let recovered = looked.recovered.map_err(|fault| {
-            Box::new(self.violation(fault, first, self.operation(at), &[], &place))
+            Box::new(Violation::of(fault, first, self.operation(at), &[], &place))
         });
         CutResult { recovered, broken, mount, deeper }
-    }
-
-    /// A fault with its cut, and with the cuts within the recovery that came behind it.
-    pub(crate) fn violation(
-        &self,
-        fault: Fault,
-        first: Then,
-        operation: String,
-        then: &[Then],
-        place: &Place,
-    ) -> Violation {
-        Violation {
-            cut_point: first.cut_point,
-            operation,
-            torn: first.torn.name,
-            then: spelled(then),
-            kind: fault.kind,
-            path: fault.path,
-            expected: fault.expected,
-            found: fault.found,
-            line: place.line,
-            passes: place.passes_text(),
-        }
     }
 
     /// The chip after the power was cut in the middle of an operation, with the power back.
@@ -648,7 +651,7 @@ impl Crash {
             // Cuts within this recovery were made when it was.
             return Looked { recovered, seen: None, shown, mount: None };
         }
-        let mut looked = self.recover_left(Left::Chip(chip.clone()), trial, is_watched);
+        let mut looked = self.recover_left(Left::Chip(Box::new(chip.clone())), trial, is_watched);
         *last = looked.seen.take().map(|seen| (chip.clone(), seen));
         looked
     }
@@ -656,7 +659,7 @@ impl Crash {
     /// Recovers what a cut left, and judges it. A card's chip is a measure only.
     pub(crate) fn recover_left(&self, left: Left, trial: &Trial, is_watched: bool) -> Looked {
         let (chip, contents) = match left {
-            Left::Chip(chip) => (chip, CardContents::default()),
+            Left::Chip(chip) => (*chip, CardContents::default()),
             Left::Card(contents) => (self.before.clone(), contents),
         };
         let recovery = || recover(chip, contents, &self.setup, trial, is_watched);
@@ -672,8 +675,9 @@ impl Crash {
     ///
     /// # Panics
     /// If there is no such operation.
-    pub fn card_after(&self, cut: usize, model: &'static TornModel) -> Option<CardContents> {
+    pub fn card_after(&self, cut: u64, model: &'static TornModel) -> Option<CardContents> {
         let (run, cached) = (self.card.as_ref()?, model.cached?);
+        let cut = cut as usize;
         let mut state = run.start();
         for at in 0..cut {
             run.apply(&mut state, at);

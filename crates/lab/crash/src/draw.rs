@@ -77,7 +77,7 @@ impl Draw {
             }
             2 if !self.keeps_open => items_of("repeat 1 { umount\nmount - }"),
             3 => vec![Item::line(["sleep 1s", "sleep 6s", "sleep 40s"][stream.below(3) as usize])],
-            4 => vec![self.fill(stream)],
+            4 => vec![Self::fill(stream)],
             5..=9 if self.keeps_open => vec![self.open_file(stream)],
             _ => self.lines(1, stream),
         }
@@ -148,7 +148,7 @@ impl Draw {
     }
 
     /// Many files, or one that is larger than most media; or room again.
-    fn fill(&self, stream: &mut Stream) -> Item {
+    fn fill(stream: &mut Stream) -> Item {
         let (count, seed) = (4 + stream.below(30), stream.below(1000));
         Item::line(&match stream.below(5) {
             0 => format!("try putn d0/b 0 {count} 644 40000 4096 x {seed}"),

@@ -195,7 +195,7 @@ pub(crate) fn cuts_for(failure: &Failure, workers: Option<usize>) -> Cuts {
     }
     let recoveries = Recoveries::Each { depth, most: CUT_IN_RECOVERY };
     let torn = find_torn_model(failure.torn).into_iter().collect();
-    Cuts { recoveries, torn, workers, ..Cuts::default() }
+    Cuts { torn, workers, recoveries, ..Cuts::default() }
 }
 
 #[cfg(test)]

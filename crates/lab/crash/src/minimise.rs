@@ -10,7 +10,6 @@ use crate::error::CrashError;
 use crate::failure::{Bench, Failure, FailureKind, cuts_for};
 use crate::script_text::{Item, items_of, text_of};
 use crate::smaller::{opened, paths_named, smaller_numbers, smaller_words, without_name};
-use cancellation::Interrupted;
 use std::collections::BTreeSet;
 
 /// Lines of comment that stand before a minimised script.
@@ -127,12 +126,11 @@ impl Minimiser<'_> {
         let tried =
             || self.bench.first_failure(&script, &self.cuts, &mut goes_on, &|one| one == kind);
         // A script that cannot be cut is none that shows the failure.
-        let found = match cancellation::catch(tried) {
-            Ok(found) => found.ok().flatten(),
-            Err(Interrupted) => {
-                is_asked = false;
-                None
-            }
+        let found = if let Ok(found) = cancellation::catch(tried) {
+            found.ok().flatten()
+        } else {
+            is_asked = false;
+            None
         };
         self.is_stopped = !is_asked;
         let Some(failure) = found else { return false };

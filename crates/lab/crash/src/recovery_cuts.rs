@@ -15,7 +15,7 @@ use nand::{Chip, RawOperation, Torn};
 /// What a cut left of the medium.
 #[derive(Clone)]
 pub(crate) enum Left {
-    Chip(Chip),
+    Chip(Box<Chip>),
     Card(CardContents),
 }
 
@@ -103,7 +103,14 @@ impl Crash {
                     && then.torn.torn == Torn::Nothing;
                 let before_rewrite = whole.as_ref().filter(|_| rewrite.is_some() && !is_whole);
                 let words = operation.to_string();
-                self.cut_again(recovery, Left::Chip(torn), *then, words, before_rewrite, deeper);
+                self.cut_again(
+                    recovery,
+                    &Left::Chip(Box::new(torn)),
+                    *then,
+                    words,
+                    before_rewrite,
+                    deeper,
+                );
             }
             // A program or erase that failed does so again: the faults are the chip's.
             let _ = medium.apply(operation);
@@ -124,7 +131,7 @@ impl Crash {
                 let cached = then.torn.cached.expect("a model of caches");
                 let left = Left::Card(run.left(&state, at, cached, self.setup().seed));
                 let words = run.journal[at].to_string();
-                self.cut_again(recovery, left, *then, words, None, deeper);
+                self.cut_again(recovery, &left, *then, words, None, deeper);
             }
             run.apply(&mut state, at);
         }
@@ -135,7 +142,7 @@ impl Crash {
     fn cut_again(
         &self,
         recovery: &Recovery<'_>,
-        left: Left,
+        left: &Left,
         then: Then,
         operation: String,
         before_rewrite: Option<&Chip>,
@@ -152,7 +159,7 @@ impl Crash {
         let path: Vec<Then> = before.iter().copied().chain([then]).collect();
         let is_explained = || {
             before_rewrite.is_some_and(|chip| {
-                let whole = Left::Chip(chip.clone());
+                let whole = Left::Chip(Box::new(chip.clone()));
                 self.recover_left(whole, &trial, false).recovered.is_ok()
             })
         };
@@ -162,7 +169,7 @@ impl Crash {
                 let place = &self.history().states()[*trial.window.states.end()].place;
                 let words =
                     format!("{}, then {operation}", self.operation(before[0].cut_point as usize));
-                Err(Box::new(self.violation(fault, before[0], words, &path[1..], place)))
+                Err(Box::new(Violation::of(fault, before[0], words, &path[1..], place)))
             }
             other => other.map_err(|_| unreachable!("an error was taken above")),
         };
@@ -174,7 +181,7 @@ impl Crash {
         let then = path[1..].to_vec();
         deeper.push(Deeper { then, operation, recovered, broken, mount });
         if let Some(writes) = writes.filter(|_| goes_on) {
-            self.cut_recovery(&left, &writes, &trial, recoveries, &path, deeper);
+            self.cut_recovery(left, &writes, &trial, recoveries, &path, deeper);
         }
     }
 }

@@ -82,9 +82,9 @@ impl Crash {
         let history = self.history_shared();
         let window = history.window(cut);
         let trial = Trial::new(history, window, model);
-        let left = match self.card_after(cut as usize, model) {
+        let left = match self.card_after(cut, model) {
             Some(contents) => Left::Card(contents),
-            None => Left::Chip(self.chip_after(cut, model)?),
+            None => Left::Chip(Box::new(self.chip_after(cut, model)?)),
         };
         let Looked { recovered, shown: found, .. } = self.recover_left(left, &trial, false);
         // Another violation says nothing here: it is told of the cut itself, beside the tree that was found.
