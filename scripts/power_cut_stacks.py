@@ -13,7 +13,7 @@ import nandlab
 
 PAGE = DOCS / "power-cuts.md"
 HEADING = "## What each stack keeps\n"
-WORKLOADS = Path("workloads")
+WORKLOADS = Path(__file__).resolve().parents[1] / "workloads"
 CUT_POINTS = 150
 """Cut points of each stack, spread over its operations; each is cut in three ways."""
 

@@ -98,19 +98,20 @@ def difference(ours: Medium, theirs: MountedFiles) -> str | None:
         return f"the kernel {said}; here: {ours.failure or 'mounted'}"
     if ours.failure is not None:
         return None
-    for path in sorted(ours.found.keys() | theirs.names):
+    for path in sorted(ours.found.keys() | theirs.names | theirs.unreadable):
         here = ours.found.get(path, "nothing")
         # What is no file has no bytes to compare.
         here = _NO_FILE if here.startswith("a ") else here
         there = _described(path, theirs)
-        # A name without an inode is listed by a directory's reader here, and by no `find` there.
-        if here != there and {here, there} != {_UNREADABLE, "nothing"}:
+        if here != there:
             return f"{path}: {here}; the kernel: {there}"
     return None
 
 
 def _described(path: str, mounted: MountedFiles) -> str:
     """What the kernel shows at a path, in the words of `--show`."""
+    if path in mounted.unreadable:
+        return _UNREADABLE
     if path not in mounted.files:
         return _NO_FILE if path in mounted.names else "nothing"
     content = mounted.files[path]

@@ -359,7 +359,9 @@ class MountedFiles:
     files: Mapping[str, bytes | None]
     """The bytes of each file by its path; None where a read fails."""
     names: frozenset[str]
-    """All paths, of files and others."""
+    """All paths that have an inode, of files and others."""
+    unreadable: frozenset[str]
+    """Names of the root directory that have none: a listing names them, and `stat` fails."""
     messages: str
     """What the kernel said meanwhile."""
     is_mounted: bool
@@ -406,6 +408,9 @@ dmesg -c > /output/{number}.messages
 _READ_FILES = """read_files() {
     cd /mnt
     find . -mindepth 1 2> /dev/null > /output/$1.names
+    # A pattern is matched with the names of the directory, and asks for no inode.
+    for name in *; do [ "$name" = '*' ] || [ -e "$name" ] || [ -L "$name" ] || echo "$name"; done \\
+        > /output/$1.unreadable
     file=0
     find . -type f 2> /dev/null | while read -r path; do
         file=$((file + 1))
@@ -427,5 +432,6 @@ def _files(number: int, found: Mapping[str, Path]) -> MountedFiles:
         content = found[f"{number}.file{file}"].read_bytes() if state == "read" else None
         files[path.removeprefix("./")] = content
     names = frozenset(line.removeprefix("./") for line in lines("names"))
+    unreadable = frozenset(lines("unreadable"))
     is_mounted = f"{number}.names" in found
-    return MountedFiles(files, names, "\n".join(lines("messages")), is_mounted)
+    return MountedFiles(files, names, unreadable, "\n".join(lines("messages")), is_mounted)

@@ -1,7 +1,5 @@
 """The page on saving settings is current, and its sentences follow from its figures."""
 
-import importlib
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from script_modules import script_modules
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
@@ -17,11 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        yield importlib.import_module("config_patterns")
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+    with script_modules("config_patterns") as (module,):
+        yield module
 
 
 @pytest.fixture(scope="module")

@@ -1,24 +1,22 @@
 """The page on open allocation units is current, and its sentences follow from its figures."""
 
-import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from script_modules import script_modules
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        return importlib.import_module("open_au")
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+def script() -> Iterator[ModuleType]:
+    with script_modules("open_au") as (module,):
+        yield module
 
 
 @pytest.fixture(scope="module")

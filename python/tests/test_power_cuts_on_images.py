@@ -1,11 +1,11 @@
 """`crash` on block devices and from images, and `script` from images without spare areas."""
 
-import importlib
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from script_modules import script_modules
 
 import nandlab
 from nandlab.errors import NandlabError
@@ -85,12 +85,9 @@ def test_models_and_devices_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        return importlib.import_module("power_cut_stacks")
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+def script() -> Iterator[ModuleType]:
+    with script_modules("power_cut_stacks") as (module,):
+        yield module
 
 
 def test_the_table_of_stacks_is_what_the_page_shows(script: ModuleType) -> None:

@@ -1,7 +1,5 @@
 """The page on SLC caches is current, and its sentences follow from its figures."""
 
-import importlib
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,18 +7,16 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from script_modules import script_modules
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[dict[str, ModuleType]]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        names = ("slc_cache", "slc_cache_runs", "slc_cache_times")
-        yield {name: importlib.import_module(name) for name in names}
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+    names = ("slc_cache", "slc_cache_runs", "slc_cache_times")
+    with script_modules(*names) as modules:
+        yield dict(zip(names, modules, strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,13 @@
 """The page on SQLite's settings is current, and its sentences follow from its figures."""
 
-import importlib
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from script_modules import script_modules
 
 from nandlab.labs.recipes import RECIPES
 from nandlab.vm.programs import find_program
@@ -20,11 +19,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        yield importlib.import_module("sqlite_cuts")
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+    with script_modules("sqlite_cuts") as (module,):
+        yield module
 
 
 def cut(acknowledged: int = 10, lost: int = 0, **changes: Any) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """The page on write amplification is current, and its sentences follow from its figures."""
 
 import copy
-import importlib
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from script_modules import script_modules
 
 from nandlab.labs.amplification import carry_out, logger, record
 from nandlab.labs.file_systems import FILE_SYSTEMS
@@ -22,12 +21,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[dict[str, ModuleType]]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        names = ("labs", "found", "runs")
-        yield {name: importlib.import_module(f"write_amplification_{name}") for name in names}
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+    names = ("labs", "found", "runs")
+    with script_modules(*(f"write_amplification_{name}" for name in names)) as modules:
+        yield dict(zip(names, modules, strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -327,7 +327,7 @@ def crash(
             application had before and would have had after the call.
         dump: Cut only at this operation, and write the medium to this file before it is mounted: a
             chip with data and spare area of every page, the partition of a block device as a disk
-            image. Without --torn the model is nothing, or lost of a device with a cache.
+            image. Without --torn the model is nothing, or lost of a block device.
         seed: Seed the values that a kernel takes from its clock.
         jobs: Check this many cuts at the same time. Without it: one for each processor.
         out: Write everything to this file: JSON, or the violations as CSV if the name ends in .csv.

@@ -18,7 +18,7 @@ impl Engine {
     pub(crate) fn inode(&self, number: InodeNumber) -> Result<Rc<Inode>, Errno> {
         let known = self.inodes.borrow().get(&number).cloned();
         known.ok_or_else(|| {
-            // `fat_iget` of such an entry fails each time.
+            // `fat_build_inode` of such an entry fails each time.
             let is_unfilled = self.unfilled.borrow().values().any(|other| *other == number);
             if is_unfilled { Errno::Eio } else { Errno::Enoent }
         })

@@ -71,8 +71,8 @@ const GUARANTEE: Guarantee = Guarantee {
 /// into the next segment where a log does not fit, and takes a log with a super root without its first one.
 const SPLIT_CHECKPOINT: Hazard = Hazard {
     name: "split-checkpoint",
-    summary: "a device with a cache keeps the second log of a checkpoint, in the next segment, and loses the first: \
-              the volume may not mount, or show files that cannot be read",
+    summary: "a device that was not flushed keeps the second log of a checkpoint, in the next segment, and loses \
+              the first, from its cache or under way: the volume may not mount, or show files that cannot be read",
     finding: Some(Code::SplitCheckpoint.name()),
 };
 

@@ -216,9 +216,10 @@ impl Guarantee {
 
     /// The hazard of which a mount tells by this finding: it may refuse, and nothing is promised of what it shows.
     pub fn hazard_at_mount(&self, code: &str) -> Option<&'static Hazard> {
-        let promises = self.order == Order::Checkpoints;
-        let mut hazards = self.hazards.iter();
-        hazards.find(|hazard| promises && hazard.finding == Some(code))
+        if self.order != Order::Checkpoints {
+            return None;
+        }
+        self.hazards.iter().find(|hazard| hazard.finding == Some(code))
     }
 
     /// What is possible beyond what is safe, where torn operations leave this.

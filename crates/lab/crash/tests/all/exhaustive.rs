@@ -1,37 +1,18 @@
 //! A script of 300 calls is cut at every operation of the chip, in all torn models, on every file
 //! system: no guarantee is broken. And the check can fail.
 
+use crate::support::bench::{chip, setup, setup_of};
 use crash::{Crash, Cuts, Outcome, Sabotage, Setup, ViolationKind, guarantees};
 use file_systems::KINDS;
-use mount::{Kind, MountRequest};
-use mtd::find_layout;
-use nand::{Chip, FaultSettings, Storage, find_part};
+use mount::Kind;
 use script::{Script, parse};
 
 fn commands() -> Script {
     parse(include_str!("../../../../../workloads/power-cuts.ops")).expect("a script")
 }
 
-/// Small blocks, so that much is collected.
-fn small_chip() -> Chip {
-    let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
-    part.geometry.blocks = 64;
-    part.geometry.pages_per_block = 16;
-    Chip::new(&part, Storage::Bytes, &FaultSettings::default())
-}
-
-fn setup(kind: &'static str, profile: Option<&str>, sabotage: Sabotage) -> Setup {
-    Setup {
-        kind,
-        request: MountRequest { profile: profile.map(Into::into), ..MountRequest::default() },
-        layout: find_layout("linux-large").expect("in the table"),
-        seed: 1,
-        sabotage,
-    }
-}
-
 fn cut(setup: &Setup, cuts: &Cuts) -> Outcome {
-    let crash = Crash::new(&small_chip(), setup, &commands()).expect("the script runs");
+    let crash = Crash::new(&chip(64), setup, &commands()).expect("the script runs");
     crash.run(cuts, |_, _| true).expect("there are cut points")
 }
 
@@ -61,7 +42,7 @@ fn assert_kept(setup: &Setup, outcome: &Outcome) {
 /// Cuts everywhere; of a script that changes the medium and erases more often than so.
 fn exhaustive(kind: &'static str, operations_min: u64, erases_min: u64) {
     assert_eq!(commands().commands().count(), 300);
-    let setup = setup(kind, None, Sabotage::None);
+    let setup = setup(kind);
     let outcome = cut(&setup, &Cuts::default());
     assert!(
         outcome.operations > operations_min && outcome.erases > erases_min,
@@ -97,8 +78,8 @@ fn raw_kinds() -> impl Iterator<Item = &'static Kind> {
 
 #[test]
 fn jffs2_over_block2mtd_is_refused_on_mtdblock() {
-    let setup = setup("jffs2-block2mtd", None, Sabotage::None);
-    let error = Crash::new(&small_chip(), &setup, &commands()).err().expect("refused");
+    let setup = setup("jffs2-block2mtd");
+    let error = Crash::new(&chip(64), &setup, &commands()).err().expect("refused");
     assert!(error.to_string().starts_with("block device `mtdblock`"), "{error}");
 }
 
@@ -106,7 +87,7 @@ fn jffs2_over_block2mtd_is_refused_on_mtdblock() {
 fn every_profile_keeps_the_guarantee() {
     for kind in raw_kinds() {
         for profile in &kind.profiles[1..] {
-            let setup = setup(kind.name, Some(profile), Sabotage::None);
+            let setup = setup_of(kind.name, Some(profile), Sabotage::None);
             let cuts = Cuts { every: 7, ..Cuts::default() };
             assert_kept(&setup, &cut(&setup, &cuts));
         }
@@ -123,7 +104,7 @@ fn every_file_system_on_raw_nand_has_a_guarantee() {
 #[test]
 fn a_sync_that_does_nothing_is_found_out() {
     for kind in ["jffs2", "ubifs"] {
-        let setup = setup(kind, None, Sabotage::ForgetSyncs);
+        let setup = setup_of(kind, None, Sabotage::ForgetSyncs);
         let outcome = cut(&setup, &Cuts { every: 5, ..Cuts::default() });
         assert!(outcome.violations().any(|violation| violation.kind == ViolationKind::Lost));
     }
@@ -134,7 +115,7 @@ fn a_record_that_is_missing_is_found_out() {
     // A record that is soon replaced is missed at few cut points: the worst of some counts.
     for kind in raw_kinds() {
         let found = [10, 30, 60, 100].map(|number| {
-            let setup = setup(kind.name, None, Sabotage::LoseProgram(number));
+            let setup = setup_of(kind.name, None, Sabotage::LoseProgram(number));
             let outcome = cut(&setup, &Cuts { every: 29, ..Cuts::default() });
             (outcome.violations().count(), outcome.cuts())
         });

@@ -1,12 +1,9 @@
 //! What applications expect of their files, on real file systems: the shipped patterns, planted faults, logs,
 //! trees and files that come and go.
 
-use crash::{
-    Crash, CrashError, Cuts, Forgotten, Outcome, Sabotage, Setup, Symptom, find_torn_model,
-};
-use mount::MountRequest;
-use mtd::find_layout;
-use nand::{Chip, FaultSettings, ImageLayout, Storage, find_part};
+use crate::support::bench::{chip, setup_of};
+use crash::{Crash, CrashError, Cuts, Forgotten, Outcome, Sabotage, Symptom, find_torn_model};
+use nand::ImageLayout;
 use script::parse;
 use std::collections::BTreeMap;
 
@@ -16,12 +13,7 @@ const RENAME: &str = include_str!("../../../../../workloads/config-rename.ops");
 const SAFE: &str = include_str!("../../../../../workloads/config-safe.ops");
 
 fn crash_of(kind: &'static str, text: &str, sabotage: Sabotage) -> Result<Crash, CrashError> {
-    let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
-    (part.geometry.blocks, part.geometry.pages_per_block) = (64, 16);
-    let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
-    let layout = find_layout("linux-large").expect("in the table");
-    let setup = Setup { kind, request: MountRequest::default(), layout, seed: 1, sabotage };
-    Crash::new(&chip, &setup, &parse(text).expect("a script"))
+    Crash::new(&chip(64), &setup_of(kind, None, sabotage), &parse(text).expect("a script"))
 }
 
 fn cut(kind: &'static str, text: &str, sabotage: Sabotage) -> Outcome {

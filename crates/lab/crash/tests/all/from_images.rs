@@ -1,36 +1,20 @@
 //! Cuts that begin with an image: what it shows is safe from the first cut point on, and nothing is made.
 
+use crate::support::bench::{chip, setup};
 use crash::{Crash, CrashError, Cuts, Sabotage, Setup};
 use file_systems::find_kind;
 use mount::{CardContents, Driver, MountRequest, run};
 use mtd::find_layout;
-use nand::{Chip, FaultSettings, Storage, find_part};
+use nand::Chip;
 use script::{Runner, parse};
 use std::rc::Rc;
 
 const BLOCKS: u32 = 256;
 
-fn blank() -> Chip {
-    let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
-    part.geometry.blocks = BLOCKS;
-    part.geometry.pages_per_block = 16;
-    Chip::new(&part, Storage::Bytes, &FaultSettings::default())
-}
-
-fn setup(kind: &'static str) -> Setup {
-    Setup {
-        kind,
-        request: MountRequest::default(),
-        layout: find_layout("linux-large").expect("in the table"),
-        seed: 1,
-        sabotage: Sabotage::None,
-    }
-}
-
 /// A chip with a file of 9,000 bytes, unmounted.
 fn image_of(name: &'static str) -> Chip {
     let driver = Driver::of_tool(find_layout("linux-large").expect("in the table"));
-    let outcome = run(blank(), &driver, 1, async move |machine| {
+    let outcome = run(chip(BLOCKS), &driver, 1, async move |machine| {
         let kind = find_kind(name).expect("in the table");
         let mounted = machine.mount(kind, &MountRequest::default()).await.expect("a blank chip");
         let runner = Rc::new(Runner::new(&machine.sim, mounted.vfs.clone(), 0));
@@ -75,7 +59,8 @@ fn a_file_of_the_image_that_goes_is_missed() {
 fn a_device_that_holds_nothing_is_not_made_into_a_file_system() {
     let script = parse("put new 755 10 10 x 1\n").expect("a script");
     for kind in ["fat", "nilfs2"] {
-        let begun = Crash::from_image(&blank(), &CardContents::default(), &setup(kind), &script);
+        let begun =
+            Crash::from_image(&chip(BLOCKS), &CardContents::default(), &setup(kind), &script);
         assert!(matches!(begun.err(), Some(CrashError::Mount(_))), "{kind}");
     }
 }

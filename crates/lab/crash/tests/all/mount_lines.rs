@@ -1,31 +1,14 @@
 //! Options of a script's mount lines are honoured, after a cut as before it, or refused with the line.
 
-use crash::{Crash, CrashError, Cuts, Sabotage, Setup};
+use crate::support::bench::{chip, setup};
+use crash::{Crash, CrashError, Cuts};
 use file_systems::find_kind;
 use mount::{Driver, MountRequest, run};
-use mtd::find_layout;
-use nand::{Chip, FaultSettings, RawOperation, Storage, find_part};
+use nand::RawOperation;
 use script::{Command, ControlLine, Runner, Script, Step, parse};
 
-fn small_chip() -> Chip {
-    let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
-    part.geometry.blocks = 64;
-    part.geometry.pages_per_block = 16;
-    Chip::new(&part, Storage::Bytes, &FaultSettings::default())
-}
-
-fn setup(kind: &'static str) -> Setup {
-    Setup {
-        kind,
-        request: MountRequest::default(),
-        layout: find_layout("linux-large").expect("in the table"),
-        seed: 1,
-        sabotage: Sabotage::None,
-    }
-}
-
 fn crash(kind: &'static str, text: &str) -> Result<Crash, CrashError> {
-    Crash::new(&small_chip(), &setup(kind), &parse(text).expect("a script"))
+    Crash::new(&chip(64), &setup(kind), &parse(text).expect("a script"))
 }
 
 /// Calls of several kinds, and a file written in pieces that are not pages.
@@ -119,7 +102,7 @@ fn unwatched(kind: &'static str, options: &[&str], commands: &Script) -> Vec<Raw
     };
     let kind = find_kind(kind).expect("in the table");
     let (driver, asked) = (Driver::of_tool(given.layout), request.clone());
-    let mut chip = small_chip();
+    let mut chip = chip(64);
     if kind.name == "ubifs" {
         // It is made by its first mount, and cuts begin when it is made.
         let made = run(chip, &driver, given.seed, async move |machine| {

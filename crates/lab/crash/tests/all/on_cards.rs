@@ -1,11 +1,8 @@
 //! File systems on a card: what was flushed is there, whatever its cache had brought to the medium.
 
-use crash::{
-    CACHE_MODELS, Crash, CrashError, Cuts, Outcome, Sabotage, Setup, TORN_MODELS, ViolationKind,
-};
-use mount::{BlockDeviceChoice, BlockRequest, MountRequest};
-use mtd::find_layout;
-use nand::{Chip, FaultSettings, Storage, find_part};
+use crate::support::bench::{chip, setup_of};
+use crash::{CACHE_MODELS, Crash, CrashError, Cuts, Outcome, Sabotage, TORN_MODELS, ViolationKind};
+use mount::BlockDeviceChoice;
 use script::parse;
 
 const EVERY_CALL: &str = include_str!("../../../../../workloads/power-cuts.ops");
@@ -21,23 +18,10 @@ fn crash_of(
     profile: Option<&str>,
     sabotage: Sabotage,
 ) -> Result<Crash, CrashError> {
-    let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
-    part.geometry.blocks = if kind == "fat" { 128 } else { 512 };
-    part.geometry.pages_per_block = 16;
-    let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+    let chip = chip(if kind == "fat" { 128 } else { 512 });
     let device = BlockDeviceChoice::find(card).expect("a card of the catalogue");
-    let block = BlockRequest { device, ..BlockRequest::default() };
-    let setup = Setup {
-        kind,
-        request: MountRequest {
-            profile: profile.map(Into::into),
-            block,
-            ..MountRequest::default()
-        },
-        layout: find_layout("linux-large").expect("in the table"),
-        seed: 1,
-        sabotage,
-    };
+    let mut setup = setup_of(kind, profile, sabotage);
+    setup.request.block.device = device;
     Crash::new(&chip, &setup, &parse(text).expect("a script"))
 }
 

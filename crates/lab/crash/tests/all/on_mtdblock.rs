@@ -1,19 +1,10 @@
 //! File systems on `mtdblock` are cut at every operation of the chip: what a rewritten block takes along is told
 //! apart from what the file system loses. And the check can fail.
 
-use crash::{Crash, Cuts, Outcome, Sabotage, Setup, ViolationKind};
-use mount::MountRequest;
-use mtd::find_layout;
-use nand::{Chip, FaultSettings, Storage, find_part};
+use crate::support::bench::{chip, setup_of};
+use crash::{Crash, Cuts, Outcome, Sabotage, ViolationKind};
 use script::parse;
 use std::collections::BTreeMap;
-
-fn chip(blocks: u32) -> Chip {
-    let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
-    part.geometry.blocks = blocks;
-    part.geometry.pages_per_block = 16;
-    Chip::new(&part, Storage::Bytes, &FaultSettings::default())
-}
 
 fn crash_of(
     kind: &'static str,
@@ -22,13 +13,7 @@ fn crash_of(
     profile: Option<&str>,
     sabotage: Sabotage,
 ) -> Crash {
-    let setup = Setup {
-        kind,
-        request: MountRequest { profile: profile.map(Into::into), ..MountRequest::default() },
-        layout: find_layout("linux-large").expect("in the table"),
-        seed: 1,
-        sabotage,
-    };
+    let setup = setup_of(kind, profile, sabotage);
     Crash::new(&chip(blocks), &setup, &parse(text).expect("a script")).expect("the script runs")
 }
 
