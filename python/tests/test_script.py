@@ -155,8 +155,11 @@ def test_headers_of_ubi_stand_where_a_line_or_the_option_says(
     page = 2048 + 64
     assert dump.read_bytes()[page : page + 4] == b"UBI!"
     script.write_text("read a 4096\n", encoding="utf-8")
-    _counts(capsys, script, *options, "--image", dump)
-    wrong = _fails(capsys, script, "--fs", "ubifs", "--image", dump)
+    # An image of UBI says where its headers stand; an option that says otherwise is a wrong one.
+    told = _counts(capsys, script, *options, "--image", dump)
+    assert _counts(capsys, script, "--fs", "ubifs", "--image", dump) == told
+    elsewhere = ["--fs", "ubifs", "--vid-hdr-offset", "512"]
+    wrong = _fails(capsys, script, *elsewhere, "--image", dump)
     assert "attach with header offset 2048" in wrong
     script.write_text("cmd ubiattach -m 0 -d 0 -O 2048 /dev/ubi_ctrl\nmount -\nread a 4096\n")
     _counts(capsys, script, "--fs", "ubifs", "--image", dump)
