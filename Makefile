@@ -19,7 +19,7 @@ DATA := boards devices parts studies traces workloads
 
 .DEFAULT_GOAL := help
 .PHONY: help build docs wheel reproduce reproduce-full test test-long lint format bench growth clean system-packages tear-long \
-	coverage coverage-python coverage-rust mutants assertion-faults
+	crash-found coverage coverage-python coverage-rust mutants assertion-faults
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -102,6 +102,10 @@ test-long: test ## Run the longer tests too, which take hours; CONTRIBUTING.md l
 # Hours: what is done stays, and the next call goes on. TEAR='--cases 20 --kernels 6.12' narrows it.
 tear-long: build ## Tear 300 chips or disks a file system in each real kernel; writes out/tear-long/results.csv
 	$(BIN)/python -m tearing_lab.long_run --out $(OUT)/tear-long $(TEAR)
+
+# Folders that `nandlab crash-search --out` or `nandlab crash --minimise` wrote to.
+crash-found: build ## Cut the failing scripts in FOUND again, and compare their digests
+	NANDLAB_CRASH_FOUND=$(abspath $(FOUND)) $(BIN)/python -m pytest -q python/tests/test_crash_found.py
 
 coverage: coverage-python coverage-rust ## Lines that the tests reach, at least 85 % of Python and of Rust
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from nandlab.api import image
     from nandlab.api.answer import Answer
+    from nandlab.api.crash_search import CrashSearch, crash_search
     from nandlab.api.fio import FioReport, fio
     from nandlab.api.interrupted import Interrupted
     from nandlab.api.kernels import capture_trace, validate
@@ -53,6 +54,7 @@ __all__ = [
     "Answer",
     "Comparison",
     "Crash",
+    "CrashSearch",
     "FioReport",
     "Interrupted",
     "Life",
@@ -76,6 +78,7 @@ __all__ = [
     "compare",
     "convert",
     "crash",
+    "crash_search",
     "devices",
     "explain",
     "file_systems",
@@ -115,6 +118,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "answer": "Answer",
+    "crash_search": "CrashSearch crash_search",
     "fio": "FioReport fio",
     "interrupted": "Interrupted",
     "kernels": "capture_trace validate",

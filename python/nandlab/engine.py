@@ -263,6 +263,28 @@ def cut_script(
     return call("cut_script", shown, text, arguments, progress or _silent)
 
 
+def minimise_script(
+    shown: str, text: str, arguments: Mapping[str, Any], progress: Progress | None = None
+) -> dict[str, Any]:
+    """Make a failing script smaller; the arguments are those of `cut_script`.
+
+    `progress` gets the scripts that were tried and the lines of the smallest one. An exception that
+    it raises stops the search, and so does a signal; the answer has `interrupted` set then.
+    """
+    return call("minimise_script", shown, text, arguments, progress or _silent)
+
+
+def search_scripts(
+    arguments: Mapping[str, Any], asked: Mapping[str, Any], progress: Callable[[str], bool]
+) -> dict[str, Any]:
+    """Search for scripts that break a guarantee; the arguments are those of `cut_script`.
+
+    `asked` holds `runs`, `depth` and `corpus`. `progress` gets the state as JSON and answers
+    whether the search goes on.
+    """
+    return call("search_scripts", arguments, asked, progress)
+
+
 def stop() -> None:
     """Ask all calls that are under way, in whatever thread, to stop."""
     _native().stop()

@@ -71,6 +71,7 @@ LONG = {
     "script-read": Long(("script",), ("hole.ops", "--fs", "jffs2", "--seq", "OUT")),
     "strace-import": Long(("strace-import",), ("-", "--out", "OUT"), is_silent=True, span_s=0.3),
     "crash": Long(("crash",), ("cuts.ops", "--fs", "yaffs2", "--out", "OUT")),
+    "crash-search": Long(("crash-search",), ("--fs", "jffs2", "--max-total-time", "1h")),
     "serve-replay": Long(("serve-replay",), ("served.log",)),
     "validate": Long(("validate",), ("--out", "OUT")),
     "make-jffs2": Long(

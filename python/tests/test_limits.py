@@ -29,6 +29,8 @@ RUNNER = Path(__file__).with_name("limited_commands.py")
 NEEDS_A_MACHINE = {("capture",), ("serve-crash",), ("serve-raw",)}
 """Boot a kernel before they look at most of their numbers, or at once: tests of their own."""
 
+SEARCH = ("--fs", "jffs2", "--blocks", "32", "--pages-per-block", "16", "--runs", "1")
+
 SCRIPTS = {
     "jffs2": "{}\n",
     "yaffs2": "{}\n",
@@ -115,6 +117,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], lis
         ("script",): ["script", str(script), "--fs", "jffs2"],
         ("strace-import",): ["strace-import", str(log)],
         ("crash",): ["crash", str(script), "--fs", "jffs2", "--jobs", "1"],
+        ("crash-search",): ["crash-search", *SEARCH],
         ("readings",): ["readings", "write-amplification"],
         ("search",): ["search", str(SPACE), "--objective", "waf", "--runs", "1"],
         ("validate",): [],

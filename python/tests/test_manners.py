@@ -85,6 +85,7 @@ CALLS = {
     ("script",): "script {script} --fs jffs2",
     ("strace-import",): "strace-import {log}",
     ("crash",): "crash {script} --fs jffs2 --every 9 --jobs 1",
+    ("crash-search",): "crash-search --fs jffs2 --blocks 32 --pages-per-block 16 --runs 1",
     ("serve-replay",): "serve-replay {served}",
     ("image", "make"): "image make {folder}/again.jffs2 --fs jffs2 --from {tree}",
     ("image", "ls"): "image ls {image}",
@@ -147,7 +148,14 @@ def test_options_have_one_name_and_one_meaning(words: tuple[str, ...]) -> None:
 
 def test_commands_that_run_side_by_side_take_jobs() -> None:
     with_jobs = {words for words, options in commands().items() if "--jobs" in map(_name, options)}
-    assert with_jobs == {("run",), ("compare",), ("crash",), ("readings",), ("search",)}
+    assert with_jobs == {
+        ("run",),
+        ("compare",),
+        ("crash",),
+        ("crash-search",),
+        ("readings",),
+        ("search",),
+    }
 
 
 def _name(option: object) -> str:

@@ -43,6 +43,7 @@ REACHED_FROM: dict[str, tuple[Command, ...]] = {
     "crates/lab/script_runner/src": (("script",),),
     "crates/lab/image/src": IMAGE,
     "crates/front/python/src/crash.rs": (("crash",),),
+    "crates/front/python/src/crash_search.rs": (("crash",),),
     "crates/front/python/src/image.rs": IMAGE,
     "crates/front/python/src/lib.rs": (("replay",),),
     "crates/front/python/src/script.rs": (("script",),),

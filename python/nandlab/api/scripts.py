@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 VIOLATION = (
     "cut_point",
     "torn",
+    "then",
     "kind",
     "path",
     "operation",
@@ -293,6 +294,9 @@ def crash(
     torn: Sequence[str] = (),
     show: int | None = None,
     dump: tuple[int, Path] | None = None,
+    recoveries: int = 0,
+    then: Sequence[str] = (),
+    minimise: Path | str | None = None,
     seed: int = 1,
     jobs: int | None = None,
     out: Path | str | None = None,
@@ -328,6 +332,12 @@ def crash(
         dump: Cut only at this operation, and write the medium to this file before it is mounted: a
             chip with data and spare area of every page, the partition of a block device as a disk
             image. Without --torn the model is nothing, or lost of a block device.
+        recoveries: Cut the mount after each cut, too, at every operation by which it changes the
+            medium, in each torn model. With 2, cut the mount after such a cut, too.
+        then: Cut only at this operation of the mount after the cut, such as 3:prefix. Given again:
+            of the mount after that. Give --only and --torn, too.
+        minimise: Write the smallest script that still fails in this way to this file, with the
+            command that shows it.
         seed: Seed the values that a kernel takes from its clock.
         jobs: Check this many cuts at the same time. Without it: one for each processor.
         out: Write everything to this file: JSON, or the violations as CSV if the name ends in .csv.
@@ -351,9 +361,16 @@ def crash(
         "pages_per_block": pages_per_block,
     }
     options |= {"profile": profile, "every": every, "only": only, "torn": list(torn)}
-    asked = checked({**options, "show": show, "seed": seed, "jobs": jobs})
+    then = _then(then, only, torn, recoveries)
+    options |= {"recoveries": recoveries, "then": list(then)}
+    given = {**options, "show": show, "seed": seed, "jobs": jobs}
+    asked = checked(given, from_zero={"recoveries"})
     asked["workers"] = asked.pop("jobs")
-    target = _path(out)
+    target, smaller = _path(out), _path(minimise)
+    if smaller is not None:
+        check_file(smaller)
+        if image is not None:
+            raise NandlabError("--minimise: an image cannot be made smaller; omit --image")
     if target is not None:
         check_file(target)
     with whole_files() as files, progress_bar(shown) as progress:
@@ -376,7 +393,55 @@ def crash(
         raise
     if answer["interrupted"]:
         raise Interrupted("Interrupted: some cuts were not made.", found)
+    if smaller is None:
+        return found
+    if not rows:
+        complaint = f"--minimise: nothing fails, so {smaller} was not written"
+        return Crash(answer, rows, table, (*found.complaints, complaint))
+    with progress_bar(f"smaller than {shown}") as progress:
+        smallest = engine.minimise_script(shown, text, asked, progress)
+    answer["minimised"] = write_smallest(smaller, smallest, {**options, "seed": seed})
+    if smallest["interrupted"]:
+        raise Interrupted(f"Interrupted: {smaller} has the smallest script so far.", found)
     return found
+
+
+def write_smallest(
+    target: Path, smallest: dict[str, Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Writes a minimised script behind its head, and tells of it.
+
+    The command of the head is carried out once, for its digest.
+    """
+    from nandlab.crash_files import HEAD_LINES, command, cut_of, digest_of, file_text
+    from nandlab.whole_files import keep_text
+
+    failure, script = smallest["failure"], smallest["text"]
+    shown_by = command(target.name, options, failure)
+    places = ("fs", "part", "block_device", "blocks", "pages_per_block", "profile", "seed")
+    asked = {key: options[key] for key in places if options.get(key) is not None}
+    try:
+        rows = crash("#\n" * HEAD_LINES + script, **asked, **cut_of(failure)).rows
+    except NandlabError as error:
+        rows = [{"error": str(error)}]
+    text = file_text(shown_by, failure["shown"], digest_of(rows), script)
+    keep_text(target, text)
+    lines = script.count("\n")
+    told = {"lines": lines, "tried": smallest["tried"], "shows": failure["shown"]}
+    return {"file": str(target), "command": shown_by, **told}
+
+
+def _then(
+    then: Sequence[str], only: int | None, torn: Sequence[str], recoveries: int
+) -> Sequence[str]:
+    """The cuts of recoveries, which follow one cut."""
+    if not then:
+        return then
+    if only is None or len(torn) != 1:
+        raise NandlabError("--then: a recovery follows one cut; give --only and one --torn, too")
+    if recoveries:
+        raise NandlabError("--then, --recoveries: give one of them")
+    return then
 
 
 def _one_cut(
@@ -399,6 +464,7 @@ def _broken_row(line: dict[str, Any], failure: dict[str, Any]) -> dict[str, Any]
     return {
         "cut_point": failure["cut_point"],
         "torn": failure["torn"],
+        "then": failure["then"],
         "kind": f"{EXPECTATION}{failure['symptom']}",
         "path": failure["path"],
         "operation": failure["operation"],

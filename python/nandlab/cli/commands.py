@@ -32,6 +32,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "scripts:crash",
         "Cut the power at every chip operation of a script and check recovery.",
     ),
+    "crash-search": (
+        "crash_search:crash_search",
+        "Search random scripts of system calls for those whose power cuts break a guarantee.",
+    ),
     "strace-import": (
         "syscall_logs:strace_import",
         "Make a script of system calls of a log of strace.",

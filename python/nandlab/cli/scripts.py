@@ -6,6 +6,7 @@ from typing import Any
 
 from nandlab.api import scripts as api
 from nandlab.cli.action import Given, command
+from nandlab.terminal.output import counted, print_text
 from nandlab.terminal.tables import Column, print_rows, text_column
 
 _PHASE = text_column("phase")
@@ -49,11 +50,17 @@ _CUTS = (
     text_column("known hazards", lambda row: _counted(row["hazards"]) or "-"),
     text_column("violations", lambda row: _counted(_kinds(row)) or "none"),
 )
+_IN_RECOVERIES = Column("in recoveries", "recovery_cuts")
 _BROKEN = text_column("expectations", lambda row: _counted(row["broken_expectations"]) or "kept")
 
 
 def _kinds(torn: Mapping[str, list[Mapping[str, str]]]) -> Mapping[str, int]:
     return dict(sorted(Counter(violation["kind"] for violation in torn["violations"]).items()))
+
+
+def _then(cut: Mapping[str, str]) -> str:
+    """The options that name the cuts of recoveries behind a cut."""
+    return "".join(f" --then {one}" for one in cut["then"].split())
 
 
 def _passes(violation: Mapping[str, str]) -> str:
@@ -71,11 +78,14 @@ def crash(found: api.Crash, given: Given) -> None:
     Lines `expect` of the script say what the application needs after a cut.
 
     docs/power-cuts.md lists the guarantees and explains a violation and a broken expectation. The
-    exit status is 1 if there is one.
+    exit status is 1 if there is one. --minimise makes the script smaller that shows it.
     """
     answer = found.answer
     title = f"{answer['operations']:,} operations change the medium, {answer['erases']:,} erase"
-    print_rows(title, (*_CUTS, _BROKEN) if found.has_expectations else _CUTS, answer["torn"])
+    columns = (*_CUTS, _BROKEN) if found.has_expectations else _CUTS
+    if any(torn["recovery_cuts"] for torn in answer["torn"]):
+        columns = (*columns[:2], _IN_RECOVERIES, *columns[2:])
+    print_rows(title, columns, answer["torn"])
     if answer["refused_lines"]:
         print(f"refused lines: {answer['refused_lines']} (no space, or no such call)")
     _print_expectations(found)
@@ -89,7 +99,13 @@ def crash(found: api.Crash, given: Given) -> None:
             f"expected {one['expected']}; found {one['found']}"
         )
     for first in violations[:1]:
-        print(f"To repeat the first: --only {first['cut_point']} --torn {first['torn']}")
+        cut = f"--only {first['cut_point']} --torn {first['torn']}{_then(first)}"
+        print(f"To repeat the first: {cut}")
+    if smallest := answer.get("minimised"):
+        lines = counted(smallest["lines"], "line")
+        print(f"{smallest['file']}: {lines}, of {smallest['tried']:,} scripts that were tried")
+        print_text(f"shows {smallest['shows']}")
+        print(smallest["command"])
 
 
 def _print_expectations(found: api.Crash) -> None:
@@ -100,7 +116,8 @@ def _print_expectations(found: api.Crash) -> None:
         for group in line["groups"]:
             first = group["first"]
             print(f"  {group['sentence']}")
-            print(f"    the first: --only {first['cut_point']} --torn {first['torn']}")
+            cut = f"--only {first['cut_point']} --torn {first['torn']}{_then(first)}"
+            print(f"    the first: {cut}")
 
 
 def expectation_sentence(line: Mapping[str, Any]) -> str:

@@ -4,8 +4,8 @@ use crate::boundary::{carry_out, tell};
 use crate::script::{save, save_disk};
 use crate::{NandlabError, failed};
 use crash::{
-    CACHE_MODELS, Crash, CrashError, Cuts, Outcome, Sabotage, Setup, Shown, TORN_MODELS,
-    find_torn_model,
+    CACHE_MODELS, Crash, CrashError, Cuts, Outcome, Recoveries, Sabotage, Setup, Shown,
+    TORN_MODELS, Then, find_torn_model,
 };
 use file_systems::find_kind;
 use image::ImageOnChip;
@@ -29,23 +29,39 @@ const CACHE_LOST: &str = "lost";
 /// Options of `cut_script`, as JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
-    fs: String,
+pub(crate) struct Arguments {
+    pub(crate) fs: String,
     part: String,
     block_device: Option<String>,
+    #[serde(default)]
     image: Option<PathBuf>,
     blocks: Option<u32>,
     pages_per_block: Option<u32>,
     profile: Option<String>,
-    seed: u64,
+    pub(crate) seed: u64,
+    #[serde(default = "one")]
     every: u64,
+    #[serde(default)]
     only: Option<u64>,
     /// This cut is shown beside the trees before and after it.
+    #[serde(default)]
     show: Option<u64>,
     /// The chip after the cut `only` goes to this file.
+    #[serde(default)]
     dump: Option<PathBuf>,
+    #[serde(default)]
     torn: Vec<String>,
-    workers: Option<usize>,
+    /// How deep recoveries are cut.
+    #[serde(default)]
+    recoveries: usize,
+    /// The one cut of each recovery, as 3:prefix.
+    #[serde(default)]
+    then: Vec<String>,
+    pub(crate) workers: Option<usize>,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// What `cut_script` answers.
@@ -58,10 +74,12 @@ struct Answer {
 }
 
 /// What a script is cut on.
-struct Bench {
-    chip: Chip,
+pub(crate) struct OnChip {
+    pub(crate) chip: Chip,
     card: CardContents,
-    setup: Setup,
+    pub(crate) setup: Setup,
+    /// The medium holds an image.
+    pub(crate) has_image: bool,
 }
 
 /// Cuts a script at its cut points; the outcome as JSON.
@@ -85,6 +103,18 @@ pub(crate) fn cut_script(
     carry_out(python, cut)?.part()
 }
 
+/// What is wrong, by the option or the line that it is about.
+pub(crate) fn told(shown: &str, error: CrashError) -> String {
+    match error {
+        CrashError::Line { place, reason } => format!("{shown}:{}: {reason}", place.behind_file()),
+        CrashError::NoCutPoint { .. } => format!("--only: {error}"),
+        CrashError::NoGuarantee { .. } => format!("--fs: {error}"),
+        CrashError::TornModel { .. } => format!("--torn: {error}"),
+        CrashError::Mount(MountError::BlockDevice { .. }) => format!("--block-device: {error}"),
+        other => format!("{shown}: {other}"),
+    }
+}
+
 impl Arguments {
     fn cut(
         &self,
@@ -93,19 +123,8 @@ impl Arguments {
         progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<Answer, String> {
         let script = script::parse(text).map_err(|error| crate::script::told(shown, &error))?;
-        let Bench { chip, card, setup } = self.bench()?;
-        let told = |error: CrashError| match error {
-            CrashError::Line { place, reason } => {
-                format!("{shown}:{}: {reason}", place.behind_file())
-            }
-            CrashError::NoCutPoint { .. } => format!("--only: {error}"),
-            CrashError::NoGuarantee { .. } => format!("--fs: {error}"),
-            CrashError::TornModel { .. } => format!("--torn: {error}"),
-            CrashError::Mount(MountError::BlockDevice { .. }) => {
-                format!("--block-device: {error}")
-            }
-            other => format!("{shown}: {other}"),
-        };
+        let OnChip { chip, card, setup, .. } = self.bench()?;
+        let told = |error: CrashError| told(shown, error);
         let crash = match &self.image {
             Some(_) => Crash::from_image(&chip, &card, &setup, &script),
             None => Crash::new(&chip, &setup, &script),
@@ -137,7 +156,7 @@ impl Arguments {
         Ok(Answer { outcome, shown })
     }
 
-    fn bench(&self) -> Result<Bench, String> {
+    pub(crate) fn bench(&self) -> Result<OnChip, String> {
         let kind = find_kind(&self.fs).map_err(|error| format!("--fs: {error}"))?;
         kind.profile(self.profile.as_deref()).map_err(|error| format!("--profile: {error}"))?;
         let mut part = study::find_part_or_file(&self.part).map_err(|error| error.to_string())?;
@@ -195,10 +214,11 @@ impl Arguments {
             _ => {}
         }
         let setup = Setup { kind: kind.name, request, layout, seed, sabotage };
-        Ok(Bench { chip, card, setup })
+        let has_image = self.image.is_some();
+        Ok(OnChip { chip, card, setup, has_image })
     }
 
-    fn cuts(&self) -> Result<Cuts, String> {
+    pub(crate) fn cuts(&self) -> Result<Cuts, String> {
         let mut torn = Vec::new();
         for name in &self.torn {
             torn.push(find_torn_model(name).ok_or_else(|| {
@@ -207,6 +227,14 @@ impl Arguments {
                 format!("--torn: `{name}` is none of {}", known.join(", "))
             })?);
         }
-        Ok(Cuts { every: self.every, only: self.only, torn, workers: self.workers })
+        let then: Result<Vec<Then>, String> = self.then.iter().map(|one| one.parse()).collect();
+        let then = then.map_err(|error| format!("--then: {error}"))?;
+        let recoveries = match (self.recoveries, then.is_empty()) {
+            (_, false) => Recoveries::Only(then),
+            (0, true) => Recoveries::None,
+            (depth, true) => Recoveries::Each { depth, most: usize::MAX },
+        };
+        let (every, only, workers) = (self.every, self.only, self.workers);
+        Ok(Cuts { every, only, torn, workers, recoveries, ..Cuts::default() })
     }
 }

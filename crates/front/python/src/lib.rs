@@ -7,6 +7,7 @@ mod boundary;
 mod cells;
 mod columns;
 mod crash;
+mod crash_search;
 mod device_life;
 mod device_replay;
 mod image;
@@ -455,6 +456,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(explain, module)?)?;
     module.add_function(wrap_pyfunction!(crash::cut_script, module)?)?;
+    module.add_function(wrap_pyfunction!(crash_search::minimise_script, module)?)?;
+    module.add_function(wrap_pyfunction!(crash_search::search_scripts, module)?)?;
     module.add_function(wrap_pyfunction!(script::run_script, module)?)?;
     policies::register(module)?;
     serve::register(module)?;

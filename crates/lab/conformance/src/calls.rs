@@ -55,7 +55,8 @@ impl Area {
         self.file_bytes / 10 * 3
     }
 
-    fn path(&self, stream: &mut Stream) -> String {
+    /// The path of a file, which may be there or not.
+    pub fn path(&self, stream: &mut Stream) -> String {
         let directory = DIRECTORIES[stream.below(5) as usize];
         let number = stream.below(self.names);
         // YAFFS2 keeps names of up to 15 bytes in memory, and reads longer ones from the medium.
@@ -63,7 +64,8 @@ impl Area {
         format!("{}{directory}{stem}{number}", self.prefix)
     }
 
-    fn directory(&self, stream: &mut Stream) -> String {
+    /// The path of a directory, which may be there or not.
+    pub fn directory(&self, stream: &mut Stream) -> String {
         let name = ["d0", "d1", "d0/e", "d1/f"][stream.below(4) as usize];
         format!("{}{name}", self.prefix)
     }

@@ -5,20 +5,23 @@ use crate::card_cuts::{CardRun, CardState};
 use crate::error::CrashError;
 use crate::expectation::{Expectation, Symptom};
 use crate::expectation_outcome::{BrokenBy, ExpectationOutcome, Tally};
+use crate::first_mount::FirstMount;
 use crate::guarantee::{CACHE_MODELS, TORN_MODELS, TornModel};
 use crate::history::History;
 use crate::judgement::Judgement;
-use crate::recover::{Fault, Recovered, Seen, Trial, ViolationKind, judge_again, recover};
+use crate::recover::{Fault, Looked, Recovered, Seen, Trial, ViolationKind, judge_again, recover};
+use crate::recoveries::{Recoveries, Then, spelled};
+use crate::recovery_cuts::{Deeper, Left};
 use crate::reference::{Reference, Sabotage, Setup, reference};
 use crate::rewrites::Rewrites;
 use crate::tree::Tree;
 use cancellation::Interrupted;
-use mount::CardContents;
 use mount::guarantee::ERASED_BLOCK;
+use mount::{CardContents, CardOperation, Counter};
 use nand::{Chip, CutPoint, RawOperation, Torn};
-use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
-use script::Script;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use script::{Place, Script};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -29,17 +32,22 @@ use std::sync::Arc;
 pub struct Cuts {
     /// Every how many operations.
     pub every: u64,
+    /// The first of them, below `every`.
+    pub first: u64,
     /// This operation alone, by its number in the journal.
     pub only: Option<u64>,
     /// The torn models to cut with; all that fit the medium if there are none.
     pub torn: Vec<&'static TornModel>,
     /// Threads; none for one a processor.
     pub workers: Option<usize>,
+    /// Cuts within the recoveries from these cuts.
+    pub recoveries: Recoveries,
 }
 
 impl Default for Cuts {
     fn default() -> Self {
-        Self { every: 1, only: None, torn: Vec::new(), workers: None }
+        let (torn, recoveries) = (Vec::new(), Recoveries::None);
+        Self { every: 1, first: 0, only: None, torn, workers: None, recoveries }
     }
 }
 
@@ -52,6 +60,8 @@ pub struct Violation {
     pub operation: String,
     /// Name of the torn model.
     pub torn: &'static str,
+    /// Cuts within the recovery that followed, as [`spelled`] writes them; nothing for none.
+    pub then: String,
     /// What kind of violation it is.
     pub kind: ViolationKind,
     /// Path of what is wrong; `.` for all of the file system.
@@ -66,6 +76,30 @@ pub struct Violation {
     pub passes: String,
 }
 
+impl Violation {
+    /// A fault with its cut, and with the cuts within the recovery that came behind it.
+    pub(crate) fn of(
+        fault: Fault,
+        first: Then,
+        operation: String,
+        then: &[Then],
+        place: &Place,
+    ) -> Self {
+        Self {
+            cut_point: first.cut_point,
+            operation,
+            torn: first.torn.name,
+            then: spelled(then),
+            kind: fault.kind,
+            path: fault.path,
+            expected: fault.expected,
+            found: fault.found,
+            line: place.line,
+            passes: place.passes_text(),
+        }
+    }
+}
+
 /// What became of the cuts of a torn model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TornOutcome {
@@ -73,6 +107,8 @@ pub struct TornOutcome {
     pub torn: &'static str,
     /// Cuts that were made.
     pub cuts: u64,
+    /// Cuts within the recoveries from them; their violations are among the others.
+    pub recovery_cuts: u64,
     /// Recoveries without a violation.
     pub recovered: u64,
     /// Those of them where a write was found done in part.
@@ -93,6 +129,7 @@ impl TornOutcome {
         Self {
             torn,
             cuts: 0,
+            recovery_cuts: 0,
             recovered: 0,
             partial_writes: 0,
             full: 0,
@@ -126,7 +163,11 @@ impl TornOutcome {
             }
             Err(violation) => self.violations.push((**violation).clone()),
         }
-        debug_assert_eq!(self.recovered + self.violations.len() as u64, self.cuts);
+        self.recovery_cuts += result.deeper.len() as u64;
+        let deeper = result.deeper.iter().filter_map(|one| one.recovered.as_ref().err());
+        self.violations.extend(deeper.map(|violation| (**violation).clone()));
+        let own = self.violations.iter().filter(|violation| violation.then.is_empty()).count();
+        debug_assert_eq!(self.recovered + own as u64, self.cuts);
     }
 }
 
@@ -148,10 +189,21 @@ pub struct Outcome {
 }
 
 /// What a cut was found to leave.
-struct CutResult {
-    recovered: Result<Recovered, Box<Violation>>,
+pub(crate) struct CutResult {
+    pub(crate) recovered: Result<Recovered, Box<Violation>>,
     /// Expectations that do not hold.
-    broken: Vec<BrokenBy>,
+    pub(crate) broken: Vec<BrokenBy>,
+    /// What the first mount did, if it was watched.
+    pub(crate) mount: Option<FirstMount>,
+    /// Cuts within the recovery.
+    pub(crate) deeper: Vec<Deeper>,
+}
+
+/// A cut, for whoever looks at each of them.
+pub(crate) struct CutOf<'a> {
+    pub(crate) at: usize,
+    pub(crate) model: &'static TornModel,
+    pub(crate) result: &'a CutResult,
 }
 
 impl Outcome {
@@ -188,6 +240,8 @@ pub struct Crash {
     rewrites: Rewrites,
     refused_lines: u64,
     pub(crate) calls: Vec<Done>,
+    /// What the run counted.
+    pub(crate) counters: Vec<Counter>,
     expectations: Vec<Expectation>,
 }
 
@@ -247,8 +301,16 @@ impl Crash {
         setup: &Setup,
         script: &Script,
     ) -> Result<Self, CrashError> {
-        let Reference { before, request, mut journal, card, history, calls, refused_lines } =
-            reference(chip, image, setup, script)?;
+        let Reference {
+            before,
+            request,
+            mut journal,
+            card,
+            history,
+            calls,
+            refused_lines,
+            counters,
+        } = reference(chip, image, setup, script)?;
         if card.as_ref().map_or(journal.len(), |card| card.journal.len()) == 0 {
             return Err(CrashError::NoOperation);
         }
@@ -280,6 +342,7 @@ impl Crash {
             rewrites,
             refused_lines,
             calls,
+            counters,
             expectations,
         })
     }
@@ -296,6 +359,11 @@ impl Crash {
     /// What changed the chip, in order; nothing where the file system is on a card.
     pub fn journal(&self) -> &[RawOperation] {
         &self.journal
+    }
+
+    /// What was done to the card, in order; none of a chip.
+    pub(crate) fn card_journal(&self) -> Option<&[CardOperation]> {
+        self.card.as_ref().map(|card| &card.journal[..])
     }
 
     /// The chip before the run.
@@ -332,7 +400,17 @@ impl Crash {
     pub fn run(
         &self,
         cuts: &Cuts,
+        progress: impl FnMut(u64, u64) -> bool,
+    ) -> Result<Outcome, CrashError> {
+        self.run_watched(cuts, progress, |_| true)
+    }
+
+    /// As [`Crash::run`], with somebody who looks at each cut, in order, and ends the run by answering false.
+    pub(crate) fn run_watched(
+        &self,
+        cuts: &Cuts,
         mut progress: impl FnMut(u64, u64) -> bool,
+        mut look: impl FnMut(&CutOf<'_>) -> bool,
     ) -> Result<Outcome, CrashError> {
         assert!(cuts.every > 0, "every operation, or every second one, and so on");
         let operations = self.operations();
@@ -341,26 +419,26 @@ impl Crash {
         }
         let is_cut = |at: usize| match cuts.only {
             Some(only) => at as u64 == only,
-            None => (at as u64).is_multiple_of(cuts.every),
+            None => at as u64 % cuts.every == cuts.first % cuts.every,
         };
         let cut_points: Vec<usize> = (0..self.count()).filter(|at| is_cut(*at)).collect();
         let models = self.models(&cuts.torn)?;
         let total = (cut_points.len() * models.len()) as u64;
         let mut outcomes: Vec<TornOutcome> =
             models.iter().map(|model| TornOutcome::new(model.name)).collect();
-        let pool = ThreadPoolBuilder::new().num_threads(cuts.workers.unwrap_or(0)).build();
-        let pool = pool.map_err(|error| CrashError::Workers { reason: error.to_string() })?;
+        let workers = Workers::new(cuts.workers)?;
         let mut tally = Tally::new(&self.expectations, &self.history);
         let mut done = 0;
         let card = self.card.as_ref().map(CardRun::start);
         let mut medium = Medium { chip: self.before.clone(), card };
-        let mut from = 0;
-        while from < self.count() {
+        let (mut from, mut goes_on) = (0, true);
+        while from < self.count() && goes_on {
             let stretches = self.next_stretches(&mut medium, from);
             from = stretches.last().map_or(self.count(), |last| last.operations.end);
-            let cut = |stretch| self.cut_stretch(stretch, &models, &is_cut);
+            let cut =
+                |stretch: &Stretch| self.cut_stretch(stretch, &models, &is_cut, &cuts.recoveries);
             // Results come in the order of the stretches, whichever worker is done first.
-            let batch = || pool.install(|| stretches.par_iter().map(cut).collect());
+            let batch = || workers.map(&stretches, cut);
             let results: Vec<Vec<CutResult>> = match cancellation::catch(batch) {
                 Ok(results) => results,
                 // The outcome holds what was judged before, and says that it is not all.
@@ -371,12 +449,19 @@ impl Crash {
                 let outcome = &mut outcomes[done as usize % models.len()];
                 let at = cut_points[done as usize / models.len()];
                 outcome.add(&result);
-                tally.add(at as u64, outcome.torn, &self.operation(at), result.broken);
+                goes_on &= look(&CutOf {
+                    at,
+                    model: models[done as usize % models.len()],
+                    result: &result,
+                });
+                let operation = self.operation(at);
+                tally.add(at as u64, outcome.torn, "", &operation, result.broken);
+                for Deeper { then, operation, broken, .. } in result.deeper {
+                    tally.add(at as u64, outcome.torn, &spelled(&then), &operation, broken);
+                }
                 done += 1;
             }
-            if !progress(done, total) {
-                break;
-            }
+            goes_on &= progress(done, total);
         }
         let is_erase = |operation: &&RawOperation| matches!(operation, RawOperation::Erase { .. });
         let erases = self.journal.iter().filter(is_erase).count() as u64;
@@ -437,6 +522,7 @@ impl Crash {
         stretch: &Stretch,
         torn: &[&'static TornModel],
         is_cut: &(impl Fn(usize) -> bool + Sync),
+        recoveries: &Recoveries,
     ) -> Vec<CutResult> {
         let mut medium = stretch.medium.clone();
         let mut results = Vec::new();
@@ -450,10 +536,11 @@ impl Crash {
             if is_cut(at) {
                 // All models of a cut point work on the same chip, each on a copy.
                 results.extend(torn.iter().map(|model| {
-                    let CutResult { recovered, broken } = self.cut(&medium, at, model, &mut last);
-                    let recovered = recovered
+                    let mut result = self.cut(&medium, at, model, &mut last, recoveries);
+                    result.recovered = result
+                        .recovered
                         .or_else(|violation| self.explained(violation, model, whole.as_mut()));
-                    CutResult { recovered, broken }
+                    result
                 }));
             }
             // The operation itself is carried out after it was torn in the copies.
@@ -483,9 +570,9 @@ impl Crash {
             let window = self.history.window(whole.operation as u64);
             let history = self.history.clone();
             let trial = Trial { history, window, torn: Torn::Nothing, is_reordered: false };
-            let chip = whole.chip.clone();
-            let recovery = || recover(chip, CardContents::default(), &self.setup, &trial).0;
-            without_defect(recovery).is_ok()
+            self.recover_left(Left::Chip(Box::new(whole.chip.clone())), &trial, false)
+                .recovered
+                .is_ok()
         });
         if is_kept {
             Ok(Recovered::new(Judgement::Hazard(&ERASED_BLOCK), false))
@@ -505,89 +592,83 @@ impl Crash {
         at: usize,
         model: &'static TornModel,
         last: &mut Option<(Chip, Seen)>,
+        recoveries: &Recoveries,
     ) -> CutResult {
         let window = self.history.window(at as u64);
         // The line of the last state that may have been reached: the one the user looks for.
         let place = self.history.states()[*window.states.end()].place.clone();
         let trial = Trial::new(&self.history, window, model);
-        let (recovered, shown) = match (&self.card, &before.card, model.cached) {
+        let left = match (&self.card, &before.card, model.cached) {
             (Some(run), Some(state), Some(cached)) => {
-                self.recover_card(run.left(state, at, cached, self.setup.seed), &trial)
+                Left::Card(run.left(state, at, cached, self.setup.seed))
             }
-            _ => self.recover_chip(self.torn_chip(&before.chip, at, model), &trial, last),
+            _ => Left::Chip(Box::new(self.torn_chip(&before.chip, at, model))),
         };
-        let broken = self.broken(at as u64, shown.as_ref());
-        let recovered = recovered.map_err(|fault| {
-            Box::new(Violation {
-                cut_point: at as u64,
-                operation: self.operation(at),
-                torn: model.name,
-                kind: fault.kind,
-                path: fault.path,
-                expected: fault.expected,
-                found: fault.found,
-                line: place.line,
-                passes: place.passes_text(),
-            })
+        let looked = match &left {
+            Left::Chip(chip) => self.recover_chip(chip, &trial, last, recoveries.is_some()),
+            Left::Card(_) => self.recover_left(left.clone(), &trial, recoveries.is_some()),
+        };
+        let broken = self.broken(at as u64, looked.shown.as_ref());
+        let first = Then { cut_point: at as u64, torn: model };
+        let (mut mount, mut deeper) = (looked.mount, Vec::new());
+        if let (Ok(recovered), Some(mount)) = (&looked.recovered, &mut mount)
+            && self.is_judged_further(recovered, mount, &trial)
+        {
+            let writes = std::mem::take(&mut mount.writes);
+            self.cut_recovery(&left, &writes, &trial, recoveries, &[first], &mut deeper);
+        }
+        let recovered = looked.recovered.map_err(|fault| {
+            Box::new(Violation::of(fault, first, self.operation(at), &[], &place))
         });
-        CutResult { recovered, broken }
+        CutResult { recovered, broken, mount, deeper }
     }
 
     /// The chip after the power was cut in the middle of an operation, with the power back.
     pub(crate) fn torn_chip(&self, before: &Chip, at: usize, model: &'static TornModel) -> Chip {
-        let mut chip = before.clone();
-        chip.set_torn(model.torn);
-        // The cut hits the next operation, in its middle; the torn model says what is left.
-        chip.cut_power_after(0, CutPoint::Inside);
-        let _ = chip.apply(&self.journal[at]);
-        chip.power_on();
-        chip
+        torn(before, &self.journal[at], model)
     }
 
     /// Expectations that do not hold for what was found after a cut.
-    fn broken(&self, cut: u64, found: Option<&Tree>) -> Vec<BrokenBy> {
+    pub(crate) fn broken(&self, cut: u64, found: Option<&Tree>) -> Vec<BrokenBy> {
         let judged = self.expectations.iter().enumerate();
         let judged = judged.map(|(number, one)| (number, one.judge(cut, found)));
         judged.filter_map(|(number, result)| Some((number, *result.err()?))).collect()
     }
 
-    /// Recovers a chip and judges it, and hands out what the first mount showed.
+    /// Recovers a chip and judges it, unless it is as the last one was.
     fn recover_chip(
         &self,
-        chip: Chip,
+        chip: &Chip,
         trial: &Trial,
         last: &mut Option<(Chip, Seen)>,
-    ) -> (Result<Recovered, Fault>, Option<Tree>) {
-        let mut shown = None;
-        let recovered = without_defect(|| match &*last {
-            Some((medium, seen)) if medium.is_same_medium(&chip) => {
-                shown = Some(seen.found.clone());
-                judge_again(seen, trial)
-            }
-            _ => {
-                let contents = CardContents::default();
-                let (recovered, seen, found) = recover(chip.clone(), contents, &self.setup, trial);
-                shown = found;
-                *last = seen.map(|seen| (chip, seen));
-                recovered
-            }
-        });
-        (recovered, shown)
+        is_watched: bool,
+    ) -> Looked {
+        if let Some((medium, seen)) = &*last
+            && medium.is_same_medium(chip)
+        {
+            let shown = Some(seen.found.clone());
+            let recovered = without_defect(|| judge_again(seen, trial)).flatten();
+            // Cuts within this recovery were made when it was.
+            return Looked { recovered, seen: None, shown, mount: None };
+        }
+        let mut looked = self.recover_left(Left::Chip(Box::new(chip.clone())), trial, is_watched);
+        *last = looked.seen.take().map(|seen| (chip.clone(), seen));
+        looked
     }
 
-    /// The same of a card, of which the chip is a measure only.
-    pub(crate) fn recover_card(
-        &self,
-        contents: CardContents,
-        trial: &Trial,
-    ) -> (Result<Recovered, Fault>, Option<Tree>) {
-        let mut shown = None;
-        let recovered = without_defect(|| {
-            let (recovered, _, found) = recover(self.before.clone(), contents, &self.setup, trial);
-            shown = found;
-            recovered
-        });
-        (recovered, shown)
+    /// Recovers what a cut left, and judges it. A card's chip is a measure only.
+    pub(crate) fn recover_left(&self, left: Left, trial: &Trial, is_watched: bool) -> Looked {
+        let (chip, contents) = match left {
+            Left::Chip(chip) => (*chip, CardContents::default()),
+            Left::Card(contents) => (self.before.clone(), contents),
+        };
+        let recovery = || recover(chip, contents, &self.setup, trial, is_watched);
+        without_defect(recovery).unwrap_or_else(|fault| Looked {
+            recovered: Err(fault),
+            seen: None,
+            shown: None,
+            mount: None,
+        })
     }
 
     /// What a cut of a card leaves on it; none on a raw chip.
@@ -613,20 +694,53 @@ impl Crash {
     }
 }
 
+/// A chip after the power was cut in the middle of this operation, with the power back.
+pub(crate) fn torn(before: &Chip, operation: &RawOperation, model: &'static TornModel) -> Chip {
+    let mut chip = before.clone();
+    chip.set_torn(model.torn);
+    // The cut hits the next operation, in its middle; the torn model says what is left.
+    chip.cut_power_after(0, CutPoint::Inside);
+    let _ = chip.apply(operation);
+    chip.power_on();
+    chip
+}
+
+/// Threads for stretches: one alone is the caller's own.
+struct Workers(Option<ThreadPool>);
+
+impl Workers {
+    fn new(count: Option<usize>) -> Result<Self, CrashError> {
+        if count == Some(1) {
+            return Ok(Self(None));
+        }
+        let pool = ThreadPoolBuilder::new().num_threads(count.unwrap_or(0)).build();
+        let pool = pool.map_err(|error| CrashError::Workers { reason: error.to_string() })?;
+        Ok(Self(Some(pool)))
+    }
+
+    /// Results in the order of the stretches.
+    fn map<T: Send>(&self, of: &[Stretch], one: impl Fn(&Stretch) -> T + Sync + Send) -> Vec<T> {
+        match &self.0 {
+            Some(pool) => pool.install(|| of.par_iter().map(one).collect()),
+            None => of.iter().map(one).collect(),
+        }
+    }
+}
+
 /// Recovers; a defect of the engine is a violation of its own and must not end the run.
-fn without_defect(recover: impl FnOnce() -> Result<Recovered, Fault>) -> Result<Recovered, Fault> {
-    catch_unwind(AssertUnwindSafe(recover)).unwrap_or_else(|panic| {
+pub(crate) fn without_defect<T>(recover: impl FnOnce() -> T) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(recover)).map_err(|panic| {
         if cancellation::is_interruption(panic.as_ref()) {
             resume_unwind(panic);
         }
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Fault {
+        Fault {
             kind: ViolationKind::Defect,
             path: ".".into(),
             expected: "a recovery".into(),
             found: text.unwrap_or("a defect of the engine").to_owned(),
             hazard: None,
-        })
+        }
     })
 }

@@ -31,6 +31,8 @@ pub struct BrokenAt {
     pub cut_point: u64,
     /// Name of the torn model.
     pub torn: &'static str,
+    /// Cuts within the recovery that followed; nothing for none.
+    pub then: String,
     /// How it is broken.
     pub symptom: Symptom,
     /// The file concerned.
@@ -132,6 +134,7 @@ impl<'a> Tally<'a> {
         &mut self,
         cut_point: u64,
         torn: &'static str,
+        then: &str,
         operation: &dyn ToString,
         broken: Vec<BrokenBy>,
     ) {
@@ -151,6 +154,7 @@ impl<'a> Tally<'a> {
             let failure = BrokenAt {
                 cut_point,
                 torn,
+                then: then.to_owned(),
                 symptom,
                 path: if path.is_empty() { ".".into() } else { escape_path(&path) },
                 found,
@@ -303,6 +307,7 @@ mod tests {
         BrokenAt {
             cut_point: 5,
             torn: "prefix",
+            then: String::new(),
             symptom,
             path: "cfg".into(),
             found: "3 bytes".into(),
@@ -382,11 +387,11 @@ mod tests {
             found: "nothing".into(),
             acknowledged: None,
         };
-        tally.add(0, "nothing", &"erase", Vec::new());
-        tally.add(1, "nothing", &"erase", vec![(0, broken("a", Symptom::Missing))]);
+        tally.add(0, "nothing", "", &"erase", Vec::new());
+        tally.add(1, "nothing", "", &"erase", vec![(0, broken("a", Symptom::Missing))]);
         let both = [(0, broken("a", Symptom::Missing)), (1, broken("b", Symptom::Missing))];
-        tally.add(3, "nothing", &"erase", both.to_vec());
-        tally.add(4, "nothing", &"erase", vec![(1, broken("b", Symptom::Empty))]);
+        tally.add(3, "nothing", "", &"erase", both.to_vec());
+        tally.add(4, "nothing", "", &"erase", vec![(1, broken("b", Symptom::Empty))]);
         let outcomes = tally.outcomes();
         let [outcome] = outcomes.as_slice() else { panic!("one line: {outcomes:?}") };
         assert_eq!((outcome.expectations, outcome.cuts, outcome.failed), (2, 4, 3));

@@ -12,11 +12,15 @@
 mod application;
 mod card_cuts;
 mod changes;
+mod coverage;
 mod cuts;
+mod draw;
 mod error;
 mod expectation;
 mod expectation_outcome;
 mod explanation;
+mod failure;
+mod first_mount;
 mod guarantee;
 mod history;
 mod judge;
@@ -24,15 +28,21 @@ mod judge_checkpoints;
 mod judge_names;
 mod judge_sectors;
 mod judgement;
+mod minimise;
 mod mixture;
 mod mount_lines;
 mod process_ends;
 mod recorder;
 mod recover;
+mod recoveries;
+mod recovery_cuts;
 mod reference;
 mod rewrites;
+mod script_text;
+mod search;
 mod shadow_model;
 mod show;
+mod smaller;
 mod tree;
 mod unflushed;
 
@@ -41,6 +51,7 @@ pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use error::CrashError;
 pub use expectation::{Acknowledged, Broken, Expectation, Held, Rest, Symptom};
 pub use expectation_outcome::{BrokenAt, ExpectationOutcome, FailureGroup, LineOfScript};
+pub use failure::{Bench, Failure, FailureKind};
 pub use guarantee::{
     CACHE_MODELS, TORN_MODELS, TornModel, find_guarantee, find_torn_model, guarantees,
     guarantees_in_markdown,
@@ -48,10 +59,13 @@ pub use guarantee::{
 pub use history::{CallMark, CallsAround, Dirty, History, State, Window};
 pub use judge::judge;
 pub use judgement::{Judgement, Mismatch};
+pub use minimise::{HEAD_LINES, Minimised, Minimising, minimise};
 pub use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, LOST_GROWTH, Order};
 pub use recorder::Recorder;
 pub use recover::ViolationKind;
+pub use recoveries::{Recoveries, Then, spelled};
 pub use reference::{Forgotten, Sabotage, Setup};
+pub use search::{Found, SearchCounts, SearchOutcome, SearchPlan, SearchState, search};
 pub use shadow_model::ShadowModel;
 pub use show::{Shown, ShownRow};
 pub use tree::{Facts, Row, Tree};

@@ -1,6 +1,7 @@
 //! After a cut: mount, look, write once, unmount, mount again.
 
 use crate::card_cuts::Cached;
+use crate::first_mount::FirstMount;
 use crate::guarantee::TornModel;
 use crate::history::{History, Window};
 use crate::judge::judge;
@@ -121,20 +122,45 @@ pub(crate) struct Trial {
     pub(crate) is_reordered: bool,
 }
 
-/// Recovers a chip, or a card, and judges what it shows. A recovery that came to its end is handed out as it was
-/// seen; so is what the first mount showed, whatever came behind it.
+/// A recovery that was looked at.
+pub(crate) struct Looked {
+    pub(crate) recovered: Result<Recovered, Fault>,
+    /// The recovery, if it came to its end.
+    pub(crate) seen: Option<Seen>,
+    /// What the first mount showed, whatever came behind it.
+    pub(crate) shown: Option<Tree>,
+    /// What the first mount did, if it was watched and did not fail.
+    pub(crate) mount: Option<FirstMount>,
+}
+
+/// What is noted of a recovery on its way.
+#[derive(Default)]
+struct Look {
+    shown: RefCell<Option<Tree>>,
+    is_watched: bool,
+    mount: RefCell<Option<FirstMount>>,
+}
+
+/// Recovers a chip, or a card, and judges what it shows.
 pub(crate) fn recover(
-    chip: Chip,
+    mut chip: Chip,
     card: CardContents,
     setup: &Setup,
     trial: &Trial,
-) -> (Result<Recovered, Fault>, Option<Seen>, Option<Tree>) {
-    let shown: Rc<RefCell<Option<Tree>>> = Rc::default();
-    let (given, trial, to_show) = (setup.clone(), trial.clone(), shown.clone());
+    is_watched: bool,
+) -> Looked {
+    let look = Rc::new(Look { is_watched, ..Look::default() });
+    let (given, trial, noted) = (setup.clone(), trial.clone(), look.clone());
     let driver = Driver::of_tool(setup.layout);
+    if is_watched {
+        FirstMount::begin(&mut chip);
+    }
     let outcome = run(chip, &driver, setup.seed, async move |machine| {
         machine.card().insert(card, machine.mtd.size_bytes());
-        let seen = recover_on(&machine, &given, &trial, &to_show).await;
+        if is_watched {
+            machine.card().start_journal();
+        }
+        let seen = recover_on(&machine, &given, &trial, &noted).await;
         match seen {
             Ok((judgement, seen)) => (trial.judge_end(judgement, &seen), Some(seen)),
             // A device that keeps the order of writes leaves no such thing.
@@ -143,7 +169,8 @@ pub(crate) fn recover(
         }
     });
     let (recovered, seen) = outcome.value.expect("the power is not cut again");
-    (recovered, seen, shown.take())
+    let (shown, mount) = (look.shown.take(), look.mount.take());
+    Looked { recovered, seen, shown, mount }
 }
 
 /// Judges a recovery of the same medium that was seen before.
@@ -234,29 +261,34 @@ async fn recover_on(
     machine: &Machine,
     setup: &Setup,
     trial: &Trial,
-    shown: &RefCell<Option<Tree>>,
+    look: &Look,
 ) -> Result<(Judgement, Seen), Fault> {
     let guarantee = trial.history.guarantee();
     let mounted = mount(machine, setup, guarantee).await?;
     // What a mount already found explains all that comes after it.
     let at_mount = mounted.file_system.findings().await;
     let hazard = at_mount.iter().find_map(|finding| guarantee.hazard_at_mount(finding.code));
-    let seen = look(machine, setup, trial, shown, mounted).await;
+    let seen = look_at(machine, setup, trial, look, mounted).await;
     seen.map_err(|fault| Fault { hazard: fault.hazard.or(hazard), ..fault })
 }
 
-async fn look(
+async fn look_at(
     machine: &Machine,
     setup: &Setup,
     trial: &Trial,
-    shown: &RefCell<Option<Tree>>,
+    look: &Look,
     mounted: Mounted,
 ) -> Result<(Judgement, Seen), Fault> {
     let guarantee = trial.history.guarantee();
     let found = read(&mounted, guarantee).await?;
-    shown.replace(Some(found.clone()));
+    look.shown.replace(Some(found.clone()));
     let mut checked = BTreeSet::new();
     check(&mounted, guarantee, &mut checked).await?;
+    if look.is_watched {
+        let kind = find_kind(setup.kind).expect("it was mounted");
+        let mount = FirstMount::of(machine, kind, &setup.request, &mounted).await;
+        look.mount.replace(Some(mount));
+    }
     let judgement = trial.judge_found(&found)?;
     let written = write_once(machine, &mounted).await;
     let is_full = written == Err(Errno::Enospc);
@@ -270,6 +302,12 @@ async fn look(
         checked.insert(READ_ONLY.name);
     }
     check(&mounted, guarantee, &mut checked).await?;
+    if look.is_watched {
+        let counters = mounted.file_system.statistics().await;
+        if let Some(mount) = &mut *look.mount.borrow_mut() {
+            mount.counters_after_write = counters;
+        }
+    }
     let findings = mounted.file_system.findings().await;
     let stuck = |error| Fault::new(ViolationKind::Stuck, b"", "an unmount", &error);
     match mounted.unmount().await {

@@ -13,7 +13,9 @@ use crate::shadow_model::ShadowModel;
 use crate::tree::Tree;
 use fs_api::{Errno, FileType};
 use mount::guarantee::Guarantee;
-use mount::{CardContents, Driver, Kind, Machine, MountError, MountRequest, SharedMount, run};
+use mount::{
+    CardContents, Counter, Driver, Kind, Machine, MountError, MountRequest, SharedMount, run,
+};
 use mtd::OobLayout;
 use nand::{Chip, RawOperation};
 use script::{
@@ -86,6 +88,8 @@ pub(crate) struct Reference {
     pub(crate) calls: Vec<Done>,
     /// Lines that the file system refused for want of space, or because it does not offer the call.
     pub(crate) refused_lines: u64,
+    /// What the last mount counted, if it did not end before.
+    pub(crate) counters: Vec<Counter>,
 }
 
 /// A file system that is watched, and the process that works on it.
@@ -100,6 +104,8 @@ struct Session {
     sabotage: Sabotage,
     epoch_seconds: i64,
     shadow: Option<Rc<ShadowModel>>,
+    /// The file system itself, below the one that watches it.
+    file_system: Option<Rc<SharedMount>>,
     mounted: Option<Watched>,
     refused_lines: u64,
     calls: Vec<Done>,
@@ -183,6 +189,7 @@ impl Session {
         let vfs = Rc::new(vfs);
         let runner = Runner::new(sim, vfs.clone(), self.epoch_seconds).one_call_at_a_time();
         self.mounted = Some((vfs, runner));
+        self.file_system = Some(file_system.clone());
         Ok(())
     }
 
@@ -424,6 +431,7 @@ pub(crate) fn reference(
             sabotage,
             epoch_seconds,
             shadow: None,
+            file_system: None,
             mounted: None,
             refused_lines: 0,
             calls: Vec::new(),
@@ -437,13 +445,18 @@ pub(crate) fn reference(
         let shadow = session.shadow.expect("mounted before the first line");
         let history = shadow.history.borrow().clone();
         let card = session.machine.card().take_journal();
-        Ok::<_, CrashError>((before, history, session.refused_lines, card, session.calls))
+        let counters = match &session.file_system {
+            Some(file_system) if session.mounted.is_some() => file_system.statistics().await,
+            _ => Vec::new(),
+        };
+        let end = (before, history, session.refused_lines, card, session.calls, counters);
+        Ok::<_, CrashError>(end)
     });
-    let (before, history, refused_lines, card, calls) =
+    let (before, history, refused_lines, card, calls, counters) =
         outcome.value.expect("the power of this run is not cut")?;
     let mut chip_after = outcome.chip;
     let journal = chip_after.take_journal();
     let Before { chip: before, card: contents } = before;
     let card = is_on_card.then_some(CardRun { before: contents, journal: card });
-    Ok(Reference { before, request, journal, card, history, calls, refused_lines })
+    Ok(Reference { before, request, journal, card, history, calls, refused_lines, counters })
 }

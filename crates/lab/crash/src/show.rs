@@ -6,10 +6,10 @@ use crate::error::CrashError;
 use crate::expectation::{described, is_alike};
 use crate::expectation_outcome::LineOfScript;
 use crate::guarantee::TornModel;
-use crate::recover::{Trial, recover};
+use crate::recover::{Looked, Trial};
+use crate::recovery_cuts::Left;
 use crate::tree::{Row, Tree};
 use fs_api::FileType;
-use mount::CardContents;
 use nand::Chip;
 use script::{ControlLine, Place, Step};
 use serde::Serialize;
@@ -82,14 +82,11 @@ impl Crash {
         let history = self.history_shared();
         let window = history.window(cut);
         let trial = Trial::new(history, window, model);
-        let (recovered, found) = if let Some(contents) = self.card_after(cut, model) {
-            self.recover_card(contents, &trial)
-        } else {
-            let chip = self.chip_after(cut, model)?;
-            let (recovered, _, found) =
-                recover(chip, CardContents::default(), self.setup(), &trial);
-            (recovered, found)
+        let left = match self.card_after(cut, model) {
+            Some(contents) => Left::Card(contents),
+            None => Left::Chip(Box::new(self.chip_after(cut, model)?)),
         };
+        let Looked { recovered, shown: found, .. } = self.recover_left(left, &trial, false);
         // Another violation says nothing here: it is told of the cut itself, beside the tree that was found.
         let failure = match (&found, recovered) {
             (None, Err(fault)) => Some(fault.told()),

@@ -94,7 +94,8 @@ fn cuts_that_leave_the_same_medium_are_judged_as_if_each_was_recovered() {
         let mut alone: Option<Outcome> = None;
         for at in 0..crash.operations() {
             for model in TORN_MODELS {
-                let cut = Cuts { only: Some(at), torn: vec![model], workers: Some(1), every: 1 };
+                let (only, torn) = (Some(at), vec![model]);
+                let cut = Cuts { only, torn, workers: Some(1), ..Cuts::default() };
                 let outcome = run(&crash, &cut);
                 let sum =
                     alone.get_or_insert_with(|| Outcome { torn: Vec::new(), ..outcome.clone() });
