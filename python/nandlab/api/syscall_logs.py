@@ -22,6 +22,7 @@ _FIRST_FOLDER = re.compile(r'AT_FDCWD<([^<>]*)>|getcwd\("((?:[^"\\]|\\.)*)"')
 _CHANGES_FOLDER = re.compile(r"\bf?chdir\([^\n]*\) += 0")
 _OTHER_TRACES = ("# tracer:", "sys_enter_", "sys_enter(", "ftrace_events", "TRACE:\n")
 _ONE_PROCESS = "A script has one"
+_ACKNOWLEDGED = "ack N stands for line N"
 _LINE = re.compile(r"^(?:\[pid +\d+\] |\d+ +)?\d+\.\d+ \w+\(", re.MULTILINE)
 """How a line of strace begins, which may also tell of a program that reads traces."""
 _HEAD_LETTERS = 1 << 16
@@ -44,6 +45,7 @@ def strace_import(
     data: Literal["kept", "drawn"] = "kept",
     join: bool = False,
     failed: Literal["left-out", "try", "fails"] = "left-out",
+    ack: str | None = None,
     cwd: Path | str | None = None,
     umask: str = "022",
     skip_bad_lines: bool = False,
@@ -64,12 +66,15 @@ def strace_import(
         join: Write calls on one file that follow each other as one line, which opens the file by
             its path and closes it.
         failed: Leave out calls that failed, write them with try, or with fails and their errors.
+        ack: Make an ack line of each line that was written to this: stdout, stderr, the number of
+            a descriptor that the program was given, or a path. The numbers count from 1.
         cwd: Set the folder that the log began in, if it does not tell.
         umask: Set the umask that the log began with, in octal.
         skip_bad_lines: Skip lines that cannot be read, and report how many.
 
     """
     from nandlab.outputs import check_file
+    from nandlab.syscall_logs.acknowledgements import acknowledgements
     from nandlab.syscall_logs.calls import carry_out
     from nandlab.syscall_logs.state import How, State
     from nandlab.syscall_logs.strace import read_log
@@ -83,9 +88,12 @@ def strace_import(
     _refuse_other_traces(shown, text)
     found = read_log(shown, text, skip_bad_lines=skip_bad_lines)
     top = os.fsencode(os.path.abspath(root)) if root is not None else b"/"  # noqa: PTH100
-    how = How(joins=join, failed=failed)
+    acks = acknowledgements(ack)
+    how = How(joins=join, failed=failed, acknowledgements=acks)
     state = State(found, top, _folder(text, cwd), mask, how)
     carry_out(shown, state, found)
+    if acks is not None:
+        acks.must_be_there()
     made = _made(shown, found, state, keeps_bytes=data == "kept")
     try:
         keep_text(target, made.script)
@@ -162,6 +170,7 @@ def _answer(
 ) -> dict[str, Any]:
     from nandlab.syscall_logs.script import word
 
+    acks = state.how.acknowledgements
     return {
         "log": shown,
         "root": word(state.root),
@@ -171,6 +180,9 @@ def _answer(
         "bad_lines": log.bad_lines,
         "files_before": before,
         "lines": len(lines.lines),
+        "acknowledgements": 0 if acks is None else acks.lines,
+        "acknowledged_by": None if acks is None else acks.word,
+        "has_unended_line": acks is not None and acks.is_in_line,
         "data": "kept" if lines.keeps_bytes else "drawn",
         "bytes_kept": lines.bytes_by_fate["kept"],
         "bytes_drawn": lines.bytes_by_fate["drawn"],
@@ -203,6 +215,13 @@ def _notes(answer: dict[str, Any]) -> list[str]:
         lacks = answer["data"] == "kept"
         why = ": the log does not hold them" if lacks else ", as --data drawn asks"
         found.append(f"{answer['bytes_drawn']} bytes are drawn{why}.")
+    if answer["acknowledgements"]:
+        found.append(
+            f"{_ACKNOWLEDGED} of {answer['acknowledgements']} that were written to "
+            f"{answer['acknowledged_by']}."
+        )
+    if answer["has_unended_line"]:
+        found.append(f"What was written last to {answer['acknowledged_by']} ends no line.")
     if answer["mapped"]:
         names = ", ".join(answer["mapped"])
         found.append(f"Mapped to be written, which no log shows: {names}.")
@@ -221,7 +240,8 @@ def _counted(one: "LeftOut") -> str:
 
 def _complaints(answer: dict[str, Any], left_out: Sequence["LeftOut"]) -> list[str]:
     told = [_counted(one) for one in left_out if one.fate == "left out"]
-    return [one for one in _notes(answer) if _ONE_PROCESS not in one] + told
+    plain = (_ONE_PROCESS, _ACKNOWLEDGED)
+    return [one for one in _notes(answer) if not any(said in one for said in plain)] + told
 
 
 def _script(

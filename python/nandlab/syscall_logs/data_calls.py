@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from nandlab.errors import NandlabError
 from nandlab.syscall_logs.arguments import member, number, string, vector, words
 from nandlab.syscall_logs.processes import OpenFile
 from nandlab.syscall_logs.state import NAMELESS, NO_CHANGE, NO_WORD, OUTSIDE, Given, State
@@ -77,6 +78,11 @@ def _bytes(given: Given, length: int) -> bytes | None:
 
 def writes(state: State, given: Given) -> None:
     """`write`, `pwrite64`, `writev`, `pwritev`, `pwritev2`."""
+    told = _told(state, given)
+    if told and not _is_kept(state, given):
+        # A pipe or a terminal: nothing is written but the acknowledgement.
+        _acknowledged(state, given, told)
+        return
     found = _regular(state, given)
     if found is None or not given.value:
         return
@@ -100,6 +106,33 @@ def writes(state: State, given: Given) -> None:
         _synced(state, given, (opened, file), "fsync")
     elif "RWF_DSYNC" in flags:
         _synced(state, given, (opened, file), "fdatasync")
+    if told:
+        _acknowledged(state, given, told)
+
+
+def _told(state: State, given: Given) -> bytes:
+    """What the call wrote to where acknowledgements go; nothing if it wrote to another place."""
+    acks = state.how.acknowledgements
+    if acks is None or not given.value or not acks.are_written_to(state.opened(given, 0)):
+        return b""
+    told = _bytes(given, given.value)
+    if told is None:
+        raise NandlabError(
+            f"--ack {acks.word}: the log cuts what was written; record it with -s 16777216"
+        )
+    return told
+
+
+def _is_kept(state: State, given: Given) -> bool:
+    """True if the call wrote to a file below the root."""
+    opened = state.opened(given, 0)
+    return opened is not None and opened.file is not None
+
+
+def _acknowledged(state: State, given: Given, told: bytes) -> None:
+    assert state.how.acknowledgements is not None
+    for line in state.how.acknowledgements.ended_by(told):
+        state.steps.line(given.moment, "ack", line)
 
 
 def _written(
@@ -129,6 +162,9 @@ def _sent_words(opened: OpenFile, handle: str, place: _Place, length: int) -> tu
 
 def _copied_to(state: State, given: Given, target: int, place: str | None) -> None:
     """Bytes that the kernel copied, which no log holds."""
+    acks = state.how.acknowledgements
+    if acks is not None and given.value and acks.are_written_to(state.opened(given, target)):
+        raise NandlabError(f"--ack {acks.word}: no log holds what {given.call.name} copies")
     found = _regular(state, given, target)
     if found is None or not given.value:
         return

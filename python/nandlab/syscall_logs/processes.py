@@ -24,6 +24,8 @@ class OpenFile:
     """Where the next `write` of the script would go."""
     flags: str = "rw"
     """How a line opens it again, in the words of the language."""
+    given_as: int | None = None
+    """The number under which it was open before the log began; copies may have others."""
 
 
 @dataclass(eq=False)

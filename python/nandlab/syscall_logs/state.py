@@ -8,6 +8,7 @@ from itertools import count
 from typing import Literal
 
 from nandlab.errors import NandlabError
+from nandlab.syscall_logs.acknowledgements import Acknowledgements
 from nandlab.syscall_logs.arguments import Descriptor, Result, descriptor, split, string, words
 from nandlab.syscall_logs.processes import OpenFile, Process, Processes
 from nandlab.syscall_logs.steps import Moment, Steps
@@ -57,6 +58,8 @@ class How:
     """Calls on one file that follow each other share a line, which opens the file by its path."""
     failed: Literal["left-out", "try", "fails"] = "left-out"
     """What becomes of calls that failed in the log."""
+    acknowledgements: Acknowledgements | None = None
+    """Lines that become `ack` lines."""
 
 
 class State:
@@ -191,7 +194,7 @@ class State:
         file = table.files.get(found.number)
         if file is None:
             # Open before the log began, or made by a call that the log does not show.
-            file = OpenFile(None, None, None)
+            file = OpenFile(None, None, None, given_as=found.number)
             table.put(found.number, file)
         if found.name != file.name:
             self._looked_at(file, found)
