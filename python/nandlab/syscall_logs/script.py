@@ -1,5 +1,6 @@
 """The lines of a script, from the steps of a log."""
 
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,9 @@ from nandlab.syscall_logs.tree import USUAL_FILE_MODE, USUAL_FOLDER_MODE, File
 
 _MS_NS = 1_000_000
 _PLAIN = frozenset(range(0x21, 0x7F)) - frozenset(b"%")
+_RUN = re.compile(rb"(.{1,10}?)\1{7,}", re.DOTALL)
+"""Bytes that are written once with their number: dpkg pads its files with `#padding` and a line
+break again and again, which are nine bytes. Runs of fewer than eight are easier to read whole."""
 _CALL_BYTES = 4096
 """Size of a call that writes nothing, or what was there before the log began."""
 
@@ -93,7 +97,7 @@ class Lines:
             return "z 0"
         if self.keeps_bytes:
             self.bytes_by_fate["kept"] += length
-            return f"h {whole.hex()}"
+            return f"h {_hexadecimal(whole)}"
         self.bytes_by_fate["drawn"] += length
         is_text = len(zlib.compress(whole, 1)) * 100 < len(whole) * COMPRESSIBLE_PERCENT
         return self._drawn("t" if is_text else "x")
@@ -122,6 +126,19 @@ class _Clock:
         wait = max(0, passed_ms - self._slept_ms)
         self._slept_ms += wait
         return wait
+
+
+def _hexadecimal(whole: bytes) -> str:
+    """Bytes as a line has them: what is there many times in a row is written once."""
+    pieces, at = [], 0
+    for run in _RUN.finditer(whole):
+        if run.start() > at:
+            pieces.append(whole[at : run.start()].hex())
+        pieces.append(f"{run[1].hex()}*{len(run[0]) // len(run[1])}")
+        at = run.end()
+    if at < len(whole):
+        pieces.append(whole[at:].hex())
+    return ",".join(pieces)
 
 
 def word(name: bytes) -> str:

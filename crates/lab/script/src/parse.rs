@@ -463,10 +463,13 @@ mod tests {
         let script =
             "write a 1k 3 2 h 00fF7a fsync\nputn b 0 2 600 0 1 h\nread a 4k\nread a 4k 8k 5\n";
         assert_eq!(refused(script), "line 2, column 22: the value is missing");
+        let runs = commands("write a 0 9 9 h 0102,00*2,ff*1,0304*2");
         let commands = commands(&script.replace(" 0 1 h", " 1 1 h 61"));
         let Step::Write { call, .. } = &commands[0].step else { panic!("a write") };
         assert_eq!(call.kind, DataKind::Given([0, 0xff, 0x7a].into()));
         assert_eq!((call.length, call.chunk, call.sync), (3, 2, Sync::AtEnd));
+        let Step::Write { call, .. } = &runs[0].step else { panic!("a write") };
+        assert_eq!(call.kind, DataKind::Given([1, 2, 0, 0, 0xff, 3, 4, 3, 4].into()));
         let parts = commands[2..].iter().map(|command| match command.step {
             Step::Read { offset, length, .. } => (offset, length),
             _ => panic!("a read"),
@@ -486,6 +489,14 @@ mod tests {
         assert!(refused("put a 644 1 0 x 1").contains("must not be 0"));
         assert!(refused("write a 0 4 4 h 0102").contains("the length is 4, but there are 2 bytes"));
         assert!(refused("write a 0 2 2 h 010").contains("hexadecimal"));
+        assert!(refused("write a 0 2 2 h +1+2").contains("hexadecimal"));
+        assert!(refused("write a 0 2 2 h 0,0").contains("hexadecimal"));
+        assert!(refused("write a 0 9 9 h 0102*5").contains("does not fit"));
+        assert!(refused("write a 0 9 9 h *5").contains("does not fit"));
+        assert!(refused("write a 0 9 9 h 01*x").contains("`x` is no number of times"));
+        assert!(refused("write a 0 9 9 h 00*9,01").contains("there are 10 bytes"));
+        assert!(refused("write a 0 9 9 h 01,00*9").contains("does not fit"));
+        assert!(refused("write a 0 9 9 h 00*18446744073709551615").contains("does not fit"));
         assert!(refused("write a 0 2 2 q 1").contains("x, t, r, z or h"));
         assert!(refused("read a 4k 8k").contains("the length is missing"));
         assert!(refused("read a 4k 8k much").contains("the length is `much`"));

@@ -316,7 +316,7 @@ impl<'a> Words<'a> {
     fn data(&mut self, length: u64) -> Result<(DataKind, u64), String> {
         let letter = self.word("the kind of data")?;
         if letter == "h" {
-            let bytes = self.bytes()?;
+            let bytes = self.bytes_and_runs(length)?;
             // What is missing could not be told from what was cut off.
             if bytes.len() as u64 != length {
                 return Err(format!("the length is {length}, but there are {} bytes", bytes.len()));
@@ -425,17 +425,27 @@ impl<'a> Words<'a> {
             .ok_or_else(|| format!("`{word}`: write bytes as %XX, and a percent sign as %25"))
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>, String> {
+    /// Bytes of a write: pieces between commas, each bytes, or bytes that are there several times.
+    fn bytes_and_runs(&mut self, length: u64) -> Result<Vec<u8>, String> {
         let word = self.word("the value")?;
-        let wrong = || format!("`{word}` is no value in hexadecimal");
-        // Cutting a letter of several bytes in two would panic.
-        if !word.len().is_multiple_of(2) || !word.is_ascii() {
-            return Err(wrong());
+        let mut bytes = Vec::new();
+        for piece in word.split(',') {
+            let (unit, times) = piece.split_once('*').unwrap_or((piece, "1"));
+            let unit = hexadecimal(unit)?;
+            let times: u64 =
+                times.parse().map_err(|_| format!("`{piece}`: `{times}` is no number of times"))?;
+            // A wrong number must not fill the memory, and no bytes must not take for ever.
+            let rest = length.saturating_sub(bytes.len() as u64);
+            if times > 1 && (unit.is_empty() || times > rest / unit.len() as u64) {
+                return Err(format!("the length is {length}, but `{piece}` does not fit into it"));
+            }
+            (0..times).for_each(|_| bytes.extend_from_slice(&unit));
         }
-        (0..word.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&word[at..at + 2], 16).map_err(|_| wrong()))
-            .collect()
+        Ok(bytes)
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, String> {
+        hexadecimal(self.word("the value")?)
     }
 
     fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T, String> {
@@ -519,4 +529,17 @@ pub(crate) fn unknown(word: &str) -> String {
             format!("`{word}` is no call; there are {}", names().collect::<Vec<_>>().join(", "))
         }
     }
+}
+
+/// The bytes of a word in hexadecimal.
+fn hexadecimal(word: &str) -> Result<Vec<u8>, String> {
+    let wrong = || format!("`{word}` is no value in hexadecimal");
+    // Cutting a letter of several bytes in two would panic, and the parser of numbers takes a sign.
+    if !word.len().is_multiple_of(2) || !word.bytes().all(|letter| letter.is_ascii_hexdigit()) {
+        return Err(wrong());
+    }
+    (0..word.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&word[at..at + 2], 16).map_err(|_| wrong()))
+        .collect()
 }
