@@ -3,6 +3,8 @@ from os import PathLike
 from typing import TypeAlias
 
 Path: TypeAlias = str | PathLike[str]
+FileOfCut: TypeAlias = tuple[bytes, str, int, bytes, bytes]
+CutFiles: TypeAlias = tuple[int, str, int | None, list[FileOfCut]]
 
 class NandlabError(ValueError): ...
 class UncertainError(NandlabError): ...
@@ -122,8 +124,13 @@ def run_script(
     elsewhere: Callable[[str, str], str | None],
 ) -> str: ...
 def stop() -> None: ...
+def is_stopping() -> bool: ...
 def cut_script(
-    shown: str, text: str, arguments_json: str, progress: Callable[[int, int, str], None]
+    shown: str,
+    text: str,
+    arguments_json: str,
+    progress: Callable[[int, int, str], None],
+    check: Callable[[list[CutFiles]], list[str | None] | None] | None = None,
 ) -> str: ...
 def replay(trace_path: Path, options_json: str) -> str: ...
 def life_of_trace(

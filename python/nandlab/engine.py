@@ -28,6 +28,17 @@ Elsewhere = Callable[[str, str], str | None]
 """Called with a place that takes a file no more, and why; another place, or none."""
 
 
+FileOfCut = tuple[bytes, str, int, bytes, bytes]
+"""A file after a power cut: path, letter of its kind as `find -printf %y` has it or `?` for what
+cannot be read, permission bits, bytes or target, and the first path of the same inode."""
+
+CutFiles = tuple[int, str, int | None, list[FileOfCut]]
+"""What a power cut left: cut point, torn model, newest acknowledgement, files."""
+
+Check = Callable[[list[CutFiles]], list[str | None] | None]
+"""Called with what cuts left; why each does not hold, or None. None in all if it shall stop."""
+
+
 def device_row(name: str) -> dict[str, Any]:
     """The device of a name, or of a file that ends in .toml, as `nandlab list devices` has it."""
     if name.endswith(".toml"):
@@ -253,14 +264,24 @@ def run_script(
 
 
 def cut_script(
-    shown: str, text: str, arguments: Mapping[str, Any], progress: Progress | None = None
+    shown: str,
+    text: str,
+    arguments: Mapping[str, Any],
+    progress: Progress | None = None,
+    check: Check | None = None,
 ) -> dict[str, Any]:
     """Cut the power of a script at every operation of the chip; `shown` names it in messages.
 
-    An exception that `progress` raises stops it, and so does a signal; the outcome is that of the
-    cuts that were made then, with `interrupted` set.
+    `check` looks at the files that the cuts left. An exception that `progress` raises stops the
+    call, and so does a signal; the outcome is that of the cuts that were made then, with
+    `interrupted` set.
     """
-    return call("cut_script", shown, text, arguments, progress or _silent)
+    return call("cut_script", shown, text, arguments, progress or _silent, check)
+
+
+def is_stopping() -> bool:
+    """True if the calls that are under way were asked to stop; what they call asks for it."""
+    return bool(_native().is_stopping())
 
 
 def minimise_script(

@@ -60,7 +60,7 @@ def run_host_script(script: HostScript) -> dict[str, Any]:
             _run(script, [str(guest), *listed])
     finally:
         if not script.keep:
-            _removed(directory)
+            remove_folder(directory)
     return found
 
 
@@ -107,7 +107,7 @@ def _run(script: HostScript, command: list[str]) -> str:
     return done.stdout
 
 
-def _removed(directory: Path) -> None:
+def remove_folder(directory: Path) -> None:
     """Removes the directory, with folders whose modes keep their owner out.
 
     `rmtree` follows no symbolic link.

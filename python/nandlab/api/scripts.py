@@ -1,6 +1,7 @@
 """Scripts of system calls, and power cuts at their operations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +29,9 @@ VIOLATION = (
 
 EXPECTATION = "expectation-"
 """What the kind of a broken expectation begins with; its symptom follows."""
+
+CHECK = "check"
+"""The kind of a cut that `check` says is broken."""
 
 
 class Script(Answer):
@@ -249,7 +253,7 @@ class Crash(Answer):
     @property
     def violations(self) -> "polars.DataFrame":
         """Every broken guarantee: cut point, kind, path, what was expected and what was found."""
-        return frame_of([row for row in self.rows if not row["kind"].startswith(EXPECTATION)])
+        return frame_of([row for row in self.rows if is_violation(row)])
 
     @property
     def broken_expectations(self) -> "polars.DataFrame":
@@ -257,9 +261,14 @@ class Crash(Answer):
         return frame_of([row for row in self.rows if row["kind"].startswith(EXPECTATION)])
 
     @property
+    def broken_checks(self) -> "polars.DataFrame":
+        """Every cut that `check` says is broken, in the columns of a violation."""
+        return frame_of([row for row in self.rows if row["kind"] == CHECK])
+
+    @property
     def sentences(self) -> tuple[str, ...]:
-        """Broken expectations in words: equal ones between the same lines are one sentence."""
-        lines = self.answer["expectations"]
+        """Broken expectations in words, then what `check` said: equal ones are one sentence."""
+        lines = [*self.answer["expectations"], *filter(None, [self.answer["check"]])]
         return tuple(group["sentence"] for line in lines for group in line["groups"])
 
     @property
@@ -279,6 +288,11 @@ class Crash(Answer):
         return super()._repr_html_()
 
 
+def is_violation(row: Mapping[str, Any]) -> bool:
+    """True for a row of a broken guarantee; the others are of expectations and of `check`."""
+    return row["kind"] != CHECK and not row["kind"].startswith(EXPECTATION)
+
+
 def crash(
     file: str | Path,
     *,
@@ -292,6 +306,7 @@ def crash(
     every: int = 1,
     only: int | None = None,
     torn: Sequence[str] = (),
+    check: str | Callable[[Path, int | None], str | None] | None = None,
     show: int | None = None,
     dump: tuple[int, Path] | None = None,
     recoveries: int = 0,
@@ -304,7 +319,9 @@ def crash(
     """Cut the power of a script at every operation of the medium, and judge what is left.
 
     Lines `expect` of the script say what the application needs; they are judged beside the
-    guarantees of the file system.
+    guarantees of the file system. So is `check`, a command or a function of your own. A function
+    takes the folder of the files and the number of the newest `ack` line, or None. It returns why
+    the files do not hold, or None.
 
     A `file` that holds a line break is the text of the script.
 
@@ -327,6 +344,9 @@ def crash(
         only: Cut only at this operation: the cut point of a violation.
         torn: Leave this of a torn operation: nothing, prefix or data-only; of the cache of a device
             kept, lost or reordered. May be repeated. Without it: all three.
+        check: Run this command of the shell after every cut, in a folder with the files that were
+            found. It exits with 0 if they hold; with 1 if not, and its last line says why.
+            NANDLAB_ACK has the number of the newest ack line.
         show: Cut only at this operation. Show the tree that is found beside those that the
             application had before and would have had after the call.
         dump: Cut only at this operation, and write the medium to this file before it is mounted: a
@@ -346,6 +366,7 @@ def crash(
     import json
 
     from nandlab import engine
+    from nandlab.cut_checks import CutCheck
     from nandlab.outputs import check_file
     from nandlab.terminal.progress import progress_bar
     from nandlab.whole_files import keep_text, whole_files
@@ -373,16 +394,23 @@ def crash(
             raise NandlabError("--minimise: an image cannot be made smaller; omit --image")
     if target is not None:
         check_file(target)
-    with whole_files() as files, progress_bar(shown) as progress:
+    with ExitStack() as within:
+        looks = None if check is None else within.enter_context(CutCheck(check, jobs))
+        files = within.enter_context(whole_files())
+        progress = within.enter_context(progress_bar(shown))
         chip = files.file(None if dump is None else Path(dump[1]))
         asked["dump"] = None if chip is None else str(chip)
-        answer = engine.cut_script(shown, text, asked, progress)
+        answer = engine.cut_script(shown, text, asked, progress, looks)
+    if looks is not None:
+        answer["check"]["command"] = looks.name
     rows = [violation for cut in answer["torn"] for violation in cut["violations"]]
     rows += [
         _broken_row(line, failure)
         for line in answer["expectations"]
         for failure in line["failures"]
     ]
+    if answer["check"] is not None:
+        rows += [_checked_row(answer["check"], one) for one in answer["check"]["failures"]]
     table = csv_text(VIOLATION, rows)
     found = Crash(answer, rows, table, is_clean=not rows)
     is_table = target is not None and target.suffix == ".csv"
@@ -460,16 +488,23 @@ def _one_cut(
 
 def _broken_row(line: dict[str, Any], failure: dict[str, Any]) -> dict[str, Any]:
     """A cut that broke an expectation, in the columns of a violation."""
-    place = failure["within"] or failure["after"] or {"line": 0, "passes": ""}
-    return {
-        "cut_point": failure["cut_point"],
-        "torn": failure["torn"],
+    return _failed_row(failure) | {
         "then": failure["then"],
         "kind": f"{EXPECTATION}{failure['symptom']}",
         "path": failure["path"],
-        "operation": failure["operation"],
-        "line": place["line"],
-        "passes": place["passes"],
         "expected": f"{line['expectation']} (line {line['line']['line']})",
         "found": failure["found"],
     }
+
+
+def _checked_row(check: dict[str, Any], failure: dict[str, Any]) -> dict[str, Any]:
+    """A cut that the user's own check says is broken, in the columns of a violation."""
+    told = {"then": "", "kind": CHECK, "path": ".", "found": failure["reason"]}
+    return _failed_row(failure) | told | {"expected": f"check {check['command']}"}
+
+
+def _failed_row(failure: dict[str, Any]) -> dict[str, Any]:
+    """Where a cut was, in the columns of a violation."""
+    place = failure["within"] or failure["after"] or {"line": 0, "passes": ""}
+    named = {name: failure[name] for name in ("cut_point", "torn", "operation")}
+    return named | {"line": place["line"], "passes": place["passes"]}

@@ -1,7 +1,7 @@
 """`nandlab script` and `nandlab crash`."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nandlab.api import scripts as api
@@ -75,7 +75,8 @@ def crash(found: api.Crash, given: Given) -> None:
     way that tears it. After a cut the file system is mounted and compared with its guarantees. It
     is then written once and mounted again.
 
-    Lines `expect` of the script say what the application needs after a cut.
+    Lines `expect` of the script say what the application needs after a cut. With --check a program
+    of your own looks at the files that each cut left.
 
     docs/power-cuts.md lists the guarantees and explains a violation and a broken expectation. The
     exit status is 1 if there is one. --minimise makes the script smaller that shows it.
@@ -91,7 +92,7 @@ def crash(found: api.Crash, given: Given) -> None:
     _print_expectations(found)
     for shown in answer["shown"]:
         _print_shown(shown)
-    violations = [row for row in found.rows if not row["kind"].startswith(api.EXPECTATION)]
+    violations = [row for row in found.rows if api.is_violation(row)]
     for one in violations:
         print(
             f"cut point {one['cut_point']} ({one['operation']}, {one['torn']}), "
@@ -109,15 +110,31 @@ def crash(found: api.Crash, given: Given) -> None:
 
 
 def _print_expectations(found: api.Crash) -> None:
-    if not found.has_expectations:
+    check = found.answer["check"]
+    if not found.has_expectations and check is None:
         print("No `expect` line: only the file system's contract was tested.")
     for line in found.answer["expectations"]:
         print(expectation_sentence(line))
-        for group in line["groups"]:
-            first = group["first"]
-            print(f"  {group['sentence']}")
-            cut = f"--only {first['cut_point']} --torn {first['torn']}{_then(first)}"
-            print(f"    the first: {cut}")
+        _print_groups(line["groups"])
+    if check is not None:
+        print(check_sentence(check))
+        _print_groups(check["groups"])
+
+
+def _print_groups(groups: Sequence[Mapping[str, Any]]) -> None:
+    for group in groups:
+        first = group["first"]
+        print(f"  {group['sentence']}")
+        cut = f"--only {first['cut_point']} --torn {first['torn']}{_then(first)}"
+        print(f"    the first: {cut}")
+
+
+def check_sentence(check: Mapping[str, Any]) -> str:
+    """Whether the files kept what a command or function looks for, and how often it was asked."""
+    failed, cuts = check["failed"], counted(check["cuts"], "cut")
+    kept = f"broken at {failed:,} of {cuts}" if failed else f"holds at {cuts}"
+    asked = counted(check["asked"], "time")
+    return f"check {check['command']}: {kept}; run {asked}, once for equal files"
 
 
 def expectation_sentence(line: Mapping[str, Any]) -> str:

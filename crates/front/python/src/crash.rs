@@ -4,8 +4,8 @@ use crate::boundary::{carry_out, tell};
 use crate::script::{save, save_disk};
 use crate::{NandlabError, failed};
 use crash::{
-    CACHE_MODELS, Crash, CrashError, Cuts, Outcome, Recoveries, Sabotage, Setup, Shown,
-    TORN_MODELS, Then, find_torn_model,
+    CACHE_MODELS, Check, Crash, CrashError, Cuts, FilesOfCut, Outcome, Recoveries, Sabotage, Setup,
+    Shown, TORN_MODELS, Then, Verdict, find_torn_model,
 };
 use file_systems::find_kind;
 use image::ImageOnChip;
@@ -15,7 +15,9 @@ use mount::{
 use mtd::LAYOUTS;
 use nand::{Chip, FaultSettings, Storage};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Blocks of the chip, or as large a partition of a card, where nothing says how many.
@@ -85,17 +87,41 @@ pub(crate) struct OnChip {
 /// Cuts a script at its cut points; the outcome as JSON.
 ///
 /// `progress(done, total, label)` may raise to stop it, and so may a signal handler.
+///
+/// `check(cuts)` gets the files of several cuts and answers why each does not hold, or None of one that holds. It
+/// answers None in place of the list if it was asked to stop; what it raises ends the call. A cut is its point, its
+/// torn model, its acknowledgement or None, and its files, each as path, letter of its kind, permission bits, bytes
+/// or target, and the first path of the same inode. The letter of what cannot be read is `?`.
 #[pyfunction]
+#[pyo3(signature = (shown, text, arguments_json, progress, check=None))]
 pub(crate) fn cut_script(
     python: Python<'_>,
     shown: String,
     text: String,
     arguments_json: &str,
     progress: Py<PyAny>,
+    check: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let arguments: Arguments = serde_json::from_str(arguments_json).map_err(failed)?;
     let cut = move || {
-        let outcome = arguments.cut(&shown, &text, |done, total| tell(&progress, done, total, ""));
+        let mut raised = None;
+        let told = &mut raised;
+        let mut ask = check.map(move |check| {
+            move |cuts: &[FilesOfCut]| match Python::attach(|python| asked(python, &check, cuts)) {
+                Ok(verdicts) => verdicts,
+                Err(error) => {
+                    *told = Some(error);
+                    None
+                }
+            }
+        });
+        let check = ask.as_mut().map(|ask| ask as &mut Check<'_>);
+        let progress = |done, total| tell(&progress, done, total, "");
+        let outcome = arguments.cut(&shown, &text, check, progress);
+        drop(ask);
+        if let Some(error) = raised {
+            return Err(error);
+        }
         let outcome = outcome.map_err(NandlabError::new_err)?;
         serde_json::to_string(&outcome).map_err(failed)
     };
@@ -115,11 +141,39 @@ pub(crate) fn told(shown: &str, error: CrashError) -> String {
     }
 }
 
+/// Hands the files of cuts to a function of Python.
+fn asked(
+    python: Python<'_>,
+    check: &Py<PyAny>,
+    cuts: &[FilesOfCut],
+) -> PyResult<Option<Vec<Verdict>>> {
+    let mut handed = Vec::with_capacity(cuts.len());
+    for FilesOfCut { cut_point, torn, acknowledged, tree } in cuts {
+        let mut files = Vec::with_capacity(tree.rows.len());
+        let mut names = BTreeMap::new();
+        for (path, row) in &tree.rows {
+            let first = *names.entry(row.inode).or_insert(path);
+            let letter = row.facts.kind.letter();
+            let content = if letter == 'l' { &row.facts.target } else { &*row.content };
+            let [path, content, first] =
+                [path, content, first].map(|bytes| PyBytes::new(python, bytes));
+            files.push((path, letter, row.facts.permissions, content, first));
+        }
+        for path in &tree.unreadable {
+            let [path, content] = [path.as_slice(), b""].map(|bytes| PyBytes::new(python, bytes));
+            files.push((path.clone(), '?', 0, content, path));
+        }
+        handed.push((*cut_point, *torn, *acknowledged, files));
+    }
+    check.call1(python, (handed,))?.extract(python)
+}
+
 impl Arguments {
     fn cut(
         &self,
         shown: &str,
         text: &str,
+        check: Option<&mut Check<'_>>,
         progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<Answer, String> {
         let script = script::parse(text).map_err(|error| crate::script::told(shown, &error))?;
@@ -137,7 +191,7 @@ impl Arguments {
             models.retain(|model| [NOTHING_LEFT, CACHE_LOST].contains(&model.name));
             cuts.torn.clone_from(&models);
         }
-        let mut outcome = crash.run(&cuts, progress).map_err(told)?;
+        let mut outcome = crash.run_checked(&cuts, check, progress).map_err(told)?;
         outcome.tell(text);
         // After a signal no file system is mounted any more.
         let shown = self.show.filter(|_| !outcome.interrupted).into_iter();

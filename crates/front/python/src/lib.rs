@@ -435,6 +435,12 @@ fn stop() {
     cancellation::request();
 }
 
+/// True if all calls that are under way were asked to stop: a function that one of them calls asks for it.
+#[pyfunction]
+fn is_stopping() -> bool {
+    cancellation::is_requested()
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NandlabError", module.py().get_type::<NandlabError>())?;
@@ -445,6 +451,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device_row, module)?)?;
     module.add_function(wrap_pyfunction!(listing, module)?)?;
     module.add_function(wrap_pyfunction!(stop, module)?)?;
+    module.add_function(wrap_pyfunction!(is_stopping, module)?)?;
     module.add_function(wrap_pyfunction!(describe_study, module)?)?;
     module.add_function(wrap_pyfunction!(run_study, module)?)?;
     module.add_function(wrap_pyfunction!(replay, module)?)?;

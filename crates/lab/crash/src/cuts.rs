@@ -2,6 +2,7 @@
 
 use crate::application::{self, Done};
 use crate::card_cuts::{CardRun, CardState};
+use crate::check::{Check, CheckOutcome, Checks, CutPlace, FilesLeft};
 use crate::error::CrashError;
 use crate::expectation::{Expectation, Symptom};
 use crate::expectation_outcome::{BrokenBy, ExpectationOutcome, Tally};
@@ -184,6 +185,8 @@ pub struct Outcome {
     pub torn: Vec<TornOutcome>,
     /// What became of the expectations of the script, line by line; empty if it has none.
     pub expectations: Vec<ExpectationOutcome>,
+    /// What the check of the user's own said of the cuts, if there is one.
+    pub check: Option<CheckOutcome>,
     /// True if not all cuts were made because the run was asked to stop.
     pub interrupted: bool,
 }
@@ -193,6 +196,10 @@ pub(crate) struct CutResult {
     pub(crate) recovered: Result<Recovered, Box<Violation>>,
     /// Expectations that do not hold.
     pub(crate) broken: Vec<BrokenBy>,
+    /// What a check of the user's own looks at, if there is one.
+    files: Option<FilesLeft>,
+    /// What the first mount showed, until `files` has it.
+    shown: Option<Tree>,
     /// What the first mount did, if it was watched.
     pub(crate) mount: Option<FirstMount>,
     /// Cuts within the recovery.
@@ -217,9 +224,10 @@ impl Outcome {
         self.expectations.iter().map(|one| one.failed).sum()
     }
 
-    /// Writes the sentences about broken expectations, which name calls by the script's source.
+    /// Writes the sentences about broken expectations and about the check, which name calls by the script's source.
     pub fn tell(&mut self, source: &str) {
         self.expectations.iter_mut().for_each(|one| one.tell(source));
+        self.check.iter_mut().for_each(|check| check.tell(source));
     }
 
     /// Cut points, once for each torn model.
@@ -270,6 +278,15 @@ struct Stretch {
 const STRETCH: usize = 32;
 /// Stretches between two calls of the progress.
 const BATCH: usize = 16;
+
+/// How cuts are made of a stretch.
+struct How<'a, F> {
+    models: &'a [&'static TornModel],
+    is_cut: &'a F,
+    /// True if the files that are found are wanted, too.
+    keeps_files: bool,
+    recoveries: &'a Recoveries,
+}
 
 impl Crash {
     /// Runs a script without a cut.
@@ -402,13 +419,37 @@ impl Crash {
         cuts: &Cuts,
         progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<Outcome, CrashError> {
-        self.run_watched(cuts, progress, |_| true)
+        self.run_all(cuts, None, progress, |_| true)
+    }
+
+    /// The same with a check of the user's own, which looks at the files that each cut left. Files behind a cut
+    /// within a recovery are not shown to it.
+    ///
+    /// # Errors
+    /// As [`Crash::run`].
+    pub fn run_checked(
+        &self,
+        cuts: &Cuts,
+        check: Option<&mut Check<'_>>,
+        progress: impl FnMut(u64, u64) -> bool,
+    ) -> Result<Outcome, CrashError> {
+        self.run_all(cuts, check, progress, |_| true)
     }
 
     /// As [`Crash::run`], with somebody who looks at each cut, in order, and ends the run by answering false.
     pub(crate) fn run_watched(
         &self,
         cuts: &Cuts,
+        progress: impl FnMut(u64, u64) -> bool,
+        look: impl FnMut(&CutOf<'_>) -> bool,
+    ) -> Result<Outcome, CrashError> {
+        self.run_all(cuts, None, progress, look)
+    }
+
+    fn run_all(
+        &self,
+        cuts: &Cuts,
+        check: Option<&mut Check<'_>>,
         mut progress: impl FnMut(u64, u64) -> bool,
         mut look: impl FnMut(&CutOf<'_>) -> bool,
     ) -> Result<Outcome, CrashError> {
@@ -428,15 +469,28 @@ impl Crash {
             models.iter().map(|model| TornOutcome::new(model.name)).collect();
         let workers = Workers::new(cuts.workers)?;
         let mut tally = Tally::new(&self.expectations, &self.history);
+        let mut checks = check.map(|check| Checks::new(check, &self.history, &self.calls));
+        let how = How {
+            models: &models,
+            is_cut: &is_cut,
+            keeps_files: checks.is_some(),
+            recoveries: &cuts.recoveries,
+        };
+        // Files of a batch are in memory together: enough for all workers then, and no more.
+        let most = if how.keeps_files {
+            let sparse = cuts.every.div_ceil(STRETCH as u64).min(BATCH as u64) as usize;
+            BATCH.min(workers.count().saturating_mul(sparse))
+        } else {
+            BATCH
+        };
         let mut done = 0;
         let card = self.card.as_ref().map(CardRun::start);
         let mut medium = Medium { chip: self.before.clone(), card };
         let (mut from, mut goes_on) = (0, true);
         while from < self.count() && goes_on {
-            let stretches = self.next_stretches(&mut medium, from);
+            let stretches = self.next_stretches(&mut medium, from, most);
             from = stretches.last().map_or(self.count(), |last| last.operations.end);
-            let cut =
-                |stretch: &Stretch| self.cut_stretch(stretch, &models, &is_cut, &cuts.recoveries);
+            let cut = |stretch: &Stretch| self.cut_stretch(stretch, &how);
             // Results come in the order of the stretches, whichever worker is done first.
             let batch = || workers.map(&stretches, cut);
             let results: Vec<Vec<CutResult>> = match cancellation::catch(batch) {
@@ -444,16 +498,25 @@ impl Crash {
                 // The outcome holds what was judged before, and says that it is not all.
                 Err(Interrupted) => break,
             };
-            for result in results.into_iter().flatten() {
-                // Each cut point has one result for each model, in their order.
-                let outcome = &mut outcomes[done as usize % models.len()];
-                let at = cut_points[done as usize / models.len()];
-                outcome.add(&result);
-                goes_on &= look(&CutOf {
-                    at,
-                    model: models[done as usize % models.len()],
-                    result: &result,
+            let mut results: Vec<CutResult> = results.into_iter().flatten().collect();
+            // Each cut point has one result for each model, in their order.
+            let place = |number: usize| (cut_points[number / models.len()], number % models.len());
+            if let Some(checks) = &mut checks {
+                let left = results.iter_mut().filter_map(|result| result.files.take());
+                let left = left.enumerate().map(|(number, left)| {
+                    let (at, model) = place(done as usize + number);
+                    let place: CutPlace = (at as u64, models[model].name, self.operation(at));
+                    (place, left)
                 });
+                if !checks.look_at(&left.collect::<Vec<_>>()) {
+                    break;
+                }
+            }
+            for result in results {
+                let (at, model) = place(done as usize);
+                let outcome = &mut outcomes[model];
+                outcome.add(&result);
+                goes_on &= look(&CutOf { at, model: models[model], result: &result });
                 let operation = self.operation(at);
                 tally.add(at as u64, outcome.torn, "", &operation, result.broken);
                 for Deeper { then, operation, broken, .. } in result.deeper {
@@ -466,8 +529,9 @@ impl Crash {
         let is_erase = |operation: &&RawOperation| matches!(operation, RawOperation::Erase { .. });
         let erases = self.journal.iter().filter(is_erase).count() as u64;
         let (refused_lines, interrupted) = (self.refused_lines, done < total);
-        let expectations = tally.outcomes();
-        Ok(Outcome { operations, erases, refused_lines, torn: outcomes, expectations, interrupted })
+        let (expectations, check) = (tally.outcomes(), checks.map(Checks::outcome));
+        let torn = outcomes;
+        Ok(Outcome { operations, erases, refused_lines, torn, expectations, check, interrupted })
     }
 
     /// The models that are asked for, or all that fit.
@@ -500,10 +564,10 @@ impl Crash {
     ///
     /// A few at a time: a copy shares the blocks that were not written meanwhile, and no others. Copies
     /// for a whole journal would take memory in proportion to it.
-    fn next_stretches(&self, medium: &mut Medium, from: usize) -> Vec<Stretch> {
-        let mut stretches = Vec::with_capacity(BATCH);
+    fn next_stretches(&self, medium: &mut Medium, from: usize, most: usize) -> Vec<Stretch> {
+        let mut stretches = Vec::with_capacity(most);
         let mut start = from;
-        while stretches.len() < BATCH && start < self.count() {
+        while stretches.len() < most && start < self.count() {
             // A block that is rewritten belongs to one stretch, which knows how it was before.
             let last = self.count().min(start + STRETCH) - 1;
             let end = self.rewrites.around(last).map_or(last + 1, |rewrite| rewrite.end);
@@ -520,12 +584,11 @@ impl Crash {
     fn cut_stretch(
         &self,
         stretch: &Stretch,
-        torn: &[&'static TornModel],
-        is_cut: &(impl Fn(usize) -> bool + Sync),
-        recoveries: &Recoveries,
+        how: &How<'_, impl Fn(usize) -> bool + Sync>,
     ) -> Vec<CutResult> {
         let mut medium = stretch.medium.clone();
         let mut results = Vec::new();
+        let mut last_files: Option<FilesLeft> = None;
         let mut last = None;
         let mut whole = None;
         for at in stretch.operations.clone() {
@@ -533,15 +596,21 @@ impl Crash {
                 let chip = medium.chip.clone();
                 whole = Some(BeforeRewrite { operation: at, chip, is_kept: None });
             }
-            if is_cut(at) {
+            if (how.is_cut)(at) {
                 // All models of a cut point work on the same chip, each on a copy.
-                results.extend(torn.iter().map(|model| {
-                    let mut result = self.cut(&medium, at, model, &mut last, recoveries);
+                for model in how.models {
+                    let mut result = self.cut(&medium, at, model, &mut last, how.recoveries);
+                    if how.keeps_files {
+                        let fault = result.recovered.as_ref().err();
+                        let fault = fault.map(|fault| format!("{}: {}", fault.path, fault.found));
+                        let left = FilesLeft::of(result.shown.take(), fault, last_files.as_ref());
+                        result.files = Some(last_files.insert(left).clone());
+                    }
                     result.recovered = result
                         .recovered
                         .or_else(|violation| self.explained(violation, model, whole.as_mut()));
-                    result
-                }));
+                    results.push(result);
+                }
             }
             // The operation itself is carried out after it was torn in the copies.
             self.apply(&mut medium, at);
@@ -620,7 +689,7 @@ impl Crash {
         let recovered = looked.recovered.map_err(|fault| {
             Box::new(Violation::of(fault, first, self.operation(at), &[], &place))
         });
-        CutResult { recovered, broken, mount, deeper }
+        CutResult { recovered, broken, shown: looked.shown, files: None, mount, deeper }
     }
 
     /// The chip after the power was cut in the middle of an operation, with the power back.
@@ -716,6 +785,10 @@ impl Workers {
         let pool = ThreadPoolBuilder::new().num_threads(count.unwrap_or(0)).build();
         let pool = pool.map_err(|error| CrashError::Workers { reason: error.to_string() })?;
         Ok(Self(Some(pool)))
+    }
+
+    fn count(&self) -> usize {
+        self.0.as_ref().map_or(1, ThreadPool::current_num_threads)
     }
 
     /// Results in the order of the stretches.

@@ -232,7 +232,7 @@ fn sentence(group: &FailureGroup, cuts: u64, source: &str) -> String {
         text.push_str(&acknowledged);
     }
     text.push_str(": ");
-    text.push_str(&between(first, source));
+    text.push_str(&between(first.after.as_ref(), first.within.as_ref(), source));
     match passes.as_slice() {
         [] => {}
         [one] => text = format!("{text}, in {one}"),
@@ -261,12 +261,16 @@ fn state(first: &BrokenAt) -> String {
 }
 
 /// Between which lines a cut comes.
-fn between(first: &BrokenAt, source: &str) -> String {
+pub(crate) fn between(
+    after: Option<&LineOfScript>,
+    within: Option<&LineOfScript>,
+    source: &str,
+) -> String {
     let told = |line: &LineOfScript| match call_of(source, line) {
         Some(call) => format!("line {} (`{call}`)", line.line),
         None => format!("line {}", line.line),
     };
-    match (&first.after, &first.within) {
+    match (after, within) {
         (Some(after), Some(within)) => {
             format!("between {} and the end of {}", told(after), told(within))
         }

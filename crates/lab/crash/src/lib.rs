@@ -12,6 +12,7 @@
 mod application;
 mod card_cuts;
 mod changes;
+mod check;
 mod coverage;
 mod cuts;
 mod draw;
@@ -47,6 +48,7 @@ mod tree;
 mod unflushed;
 
 pub use card_cuts::Cached;
+pub use check::{Check, CheckFailure, CheckGroup, CheckOutcome, FilesOfCut, Verdict};
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use error::CrashError;
 pub use expectation::{Acknowledged, Broken, Expectation, Held, Rest, Symptom};

@@ -1,5 +1,6 @@
 //! Every test of `crash` in one program, which is built in a fraction of the time of many.
 
+mod checks;
 mod document;
 mod exhaustive;
 mod expectations;
