@@ -144,7 +144,7 @@ assertion-faults: ## Plant faults, and see which assertions fail; at most ten mi
 target/tools/bin/cargo-mutants:
 	cargo install --quiet --locked --root target/tools cargo-mutants@27.1.0
 
-docs: build ## Write docs/api.md, config-patterns.md, findings.md, fio.md, open-au.md, slc-cache.md, sqlite-cuts.md, write-amplification-by-file-system.md and the table of power-cuts.md
+docs: build ## Write docs/api.md, config-patterns.md, findings.md, fio.md, open-au.md, slc-cache.md, sqlite-cuts.md, sqlite-file-systems.md, write-amplification-by-file-system.md and the table of power-cuts.md
 	$(BIN)/python scripts/api_page.py
 	$(BIN)/python scripts/config_patterns.py
 	$(BIN)/python scripts/findings.py
@@ -154,6 +154,7 @@ docs: build ## Write docs/api.md, config-patterns.md, findings.md, fio.md, open-
 	$(BIN)/python scripts/slc_cache.py
 	$(BIN)/python scripts/write_amplification_labs.py
 	$(BIN)/python scripts/sqlite_cuts.py
+	$(BIN)/python scripts/sqlite_file_systems.py
 
 # AGAINST='out/bench-before.json' compares.
 bench: build ## Measure speed against bare loops, in processor time; writes out/bench.json
