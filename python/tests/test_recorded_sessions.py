@@ -180,8 +180,8 @@ def test_a_recorded_program_keeps_what_it_acknowledged(tmp_path: Path) -> None:
         found = int(state.read_bytes()[:1]) if state.exists() else 0
         return None if found >= (acknowledged or 0) else f"{found} of {acknowledged}"
 
-    assert nandlab.crash(script, fs="ubifs", every=3, check=newest).is_clean
+    assert nandlab.crash(script, fs="ubifs", check=newest).is_clean
     # The same acknowledgements before the rename: what was told is not durable then.
     early = script.replace("fsync f0\n", "fsync f0\nack 9\n")
-    found = nandlab.crash(early, fs="ubifs", every=3, check=newest)
+    found = nandlab.crash(early, fs="ubifs", check=newest)
     assert "0 of 9" in {group["first"]["reason"] for group in found.answer["check"]["groups"]}

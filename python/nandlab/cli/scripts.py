@@ -60,7 +60,7 @@ def _kinds(torn: Mapping[str, list[Mapping[str, str]]]) -> Mapping[str, int]:
 
 def _then(cut: Mapping[str, str]) -> str:
     """The options that name the cuts of recoveries behind a cut."""
-    return "".join(f" --then {one}" for one in cut["then"].split())
+    return "".join(f" --then {one}" for one in cut.get("then", "").split())
 
 
 def _passes(violation: Mapping[str, str]) -> str:

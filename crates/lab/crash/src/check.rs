@@ -236,7 +236,7 @@ impl<'a, 'b> Checks<'a, 'b> {
         let around = self.history.calls_around(*cut_point);
         let failure = CheckFailure {
             cut_point: *cut_point,
-            torn: *torn,
+            torn,
             reason: reason.clone(),
             operation: operation.clone(),
             after: around.returned.as_ref().map(Into::into),
