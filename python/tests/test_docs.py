@@ -22,7 +22,7 @@ LINK = re.compile(r"\]\(([^)#:]+)\)")
 
 
 def commands(page: Path) -> list[str]:
-    blocks = CONSOLE.findall(page.read_text(encoding="utf-8"))
+    blocks = CONSOLE.findall(page.read_text(encoding="utf-8").replace("\\\n", ""))
     return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
@@ -49,7 +49,8 @@ def test_commands_work(page: Path, tmp_path: Path) -> None:
     for name, text in SAVED.findall(page.read_text(encoding="utf-8")):
         (tmp_path / Path(name).name).write_text(text, encoding="utf-8")
     for command in commands(page):
-        words = shlex.split(command.replace("out/", f"{tmp_path}/"))
+        command = command.replace("$PWD", str(ROOT)).replace("out/", f"{tmp_path}/")
+        words = shlex.split(command)
         assert words[0] == ".venv/bin/nandlab"
         words[:1] = [sys.executable, "-m", "nandlab"]
         done = subprocess.run(

@@ -71,6 +71,7 @@ FOREIGN = {
     "--flush",  # nbdcopy
     *("--readonly", "--repair", "--force"),  # btrfs
     *("--bs", "--ioengine", "--runtime", "--rw", "--uri"),  # fio
+    "--no-dangling",  # git fsck
 }
 """Options of other programs that documents name."""
 

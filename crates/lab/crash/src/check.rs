@@ -209,6 +209,7 @@ impl<'a, 'b> Checks<'a, 'b> {
                 continue;
             }
             new.insert(key, asked.len());
+            // A copy of the pointer: trees of a stretch share what they have in common.
             asked.push(FilesOfCut { cut_point, torn, acknowledged, tree: tree.clone() });
         }
         if !asked.is_empty() {
@@ -227,6 +228,7 @@ impl<'a, 'b> Checks<'a, 'b> {
         self.outcome.cuts += 1;
         let passed = self.acknowledged(*cut_point);
         let reason = match left {
+            // An application that gets no files at all has lost them, whatever the guarantee permits.
             FilesLeft::Nothing { reason } => Some(reason.clone()),
             FilesLeft::Files { digest, .. } => {
                 self.verdicts[&(*digest, passed.map(|line| line.number))].clone()

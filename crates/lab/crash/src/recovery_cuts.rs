@@ -48,6 +48,8 @@ impl Crash {
     ) -> bool {
         let guarantee = self.history().guarantee();
         let is_told = |code: &&str| guarantee.hazard_at_mount(code).is_some();
+        // mtdblock keeps the only copy of an erased block in memory (`mtdblock.c`, `erase_write`): whatever stood in
+        // it is gone, so that a second cut can break nothing that was still promised.
         recovered.judgement != Judgement::Hazard(&ERASED_BLOCK)
             && !(trial.is_reordered && mount.findings.iter().any(is_told))
     }
@@ -64,6 +66,7 @@ impl Crash {
         deeper: &mut Vec<Deeper>,
     ) {
         let recovery = Recovery { trial, recoveries, before };
+        // --torn chooses how the script is cut; a recovery is cut in every way, as nobody chose its operations.
         let models = self.models(&[]).expect("all that fit the medium");
         let chosen = |operations| recoveries.chosen(before, operations, &models);
         match (left, writes) {
@@ -125,6 +128,7 @@ impl Crash {
         deeper: &mut Vec<Deeper>,
     ) {
         let last = chosen.last().map_or(0, |then| then.cut_point as usize + 1);
+        // The cache is empty when the power returns: what the first cut kept is on the medium by now.
         let mut state = run.start();
         for at in 0..last {
             for then in chosen.iter().filter(|then| then.cut_point == at as u64) {
