@@ -9,7 +9,7 @@ use crate::judgement::{Judgement, Mismatch};
 use crate::mixture::is_mixture;
 use crate::tree::{Facts, Row, Tree};
 use fs_api::{FileType, InodeNumber};
-use mount::guarantee::{LOST_GROWTH, OLD_TAIL, Order, PAGES_IN_ANY_ORDER};
+use mount::guarantee::{ERASED_CHUNK, LOST_GROWTH, OLD_TAIL, Order, PAGES_IN_ANY_ORDER};
 use nand::Torn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,8 +34,21 @@ pub fn judge(
         return Ok(pages(history, window, found));
     }
     let judged = judge_as_found(history, window, torn, found);
+    let hazards = history.guarantee().hazards;
+    if judged.is_ok() {
+        return judged;
+    }
+    // Holes are what the same chunks are once the erase is complete: where those are allowed, bytes of the erase are
+    // what its cut leaves of them.
+    if torn == Torn::DataOnly
+        && hazards.contains(&ERASED_CHUNK)
+        && let Some(holes) = with_holes(found)
+        && judge_as_found(history, window, torn, &holes).is_ok()
+    {
+        return Ok(Judgement::Hazard(&ERASED_CHUNK));
+    }
     // Only a file system that has this hazard is judged a second time.
-    if judged.is_ok() || !history.guarantee().hazards.contains(&LOST_GROWTH) {
+    if !hazards.contains(&LOST_GROWTH) {
         return judged;
     }
     // Zeros that a truncate added exist in memory alone until a checkpoint; with them the tree must
@@ -59,6 +72,27 @@ fn pages(history: &History, window: &Window, found: &Tree) -> Judgement {
         Judgement::Hazard(&PAGES_IN_ANY_ORDER)
     }
 }
+
+/// The tree, with zeros in place of erased chunks of files; none if no file has any.
+fn with_holes(found: &Tree) -> Option<Tree> {
+    let mut holes = found.clone();
+    let mut has_holes = false;
+    for row in holes.rows.values_mut() {
+        let is_erased = |chunk: &[u8]| chunk.iter().all(|byte| *byte == 0xff);
+        if !row.content.chunks(LEAST_CHUNK_BYTES).any(is_erased) {
+            continue;
+        }
+        let mut other = (**row).clone();
+        let chunks = Arc::make_mut(&mut other.content).chunks_mut(LEAST_CHUNK_BYTES);
+        chunks.filter(|chunk| is_erased(chunk)).for_each(|chunk| chunk.fill(0));
+        *row = Arc::new(other);
+        has_holes = true;
+    }
+    has_holes.then_some(holes)
+}
+
+/// The page of the smallest NAND chips, of which larger chunks are multiples.
+const LEAST_CHUNK_BYTES: usize = 512;
 
 /// The tree, with the zeros that files lack at their ends beside the newest state; none if no file does.
 fn grown(states: &[State], found: &Tree) -> Option<Tree> {

@@ -62,7 +62,9 @@ pub use history::{CallMark, CallsAround, Dirty, History, State, Window};
 pub use judge::judge;
 pub use judgement::{Judgement, Mismatch};
 pub use minimise::{HEAD_LINES, Minimised, Minimising, minimise};
-pub use mount::guarantee::{Durable, ExpectedFinding, Guarantee, Hazard, LOST_GROWTH, Order};
+pub use mount::guarantee::{
+    Durable, ERASED_CHUNK, ExpectedFinding, Guarantee, Hazard, LOST_GROWTH, Order,
+};
 pub use recorder::Recorder;
 pub use recover::ViolationKind;
 pub use recoveries::{Recoveries, Then, spelled};

@@ -60,6 +60,10 @@ impl<F: FileSystem> Recorder<F> {
         profile: &'static str,
     ) -> Self {
         let (now, unwritten) = (Box::new(now), RefCell::default());
+        // Numbers hold for a mount: FAT counts its inodes anew, and another one has a number that is known. The
+        // root is never looked up; all others are, before anything is done with them.
+        let root = shadow.model.root();
+        shadow.numbers.borrow_mut().retain(|_, number| *number == root);
         let flushes = Flushes::default();
         Self { real, now, flushes, shadow, profile, sabotage: Sabotage::None, unwritten }
     }

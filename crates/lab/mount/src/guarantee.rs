@@ -137,6 +137,16 @@ pub const DOUBLED_NAME: Hazard = Hazard {
     finding: None,
 };
 
+/// YAFFS2: `yaffs_resize_file` deletes the chunks behind the new end first, which erases blocks that hold nothing else
+/// (`yaffs_block_became_dirty`), and writes the header with the new size last. An erase that leaves the spare areas
+/// leaves the tags of those chunks, and the scan takes them with the erased bytes.
+pub const ERASED_CHUNK: Hazard = Hazard {
+    name: "erased-chunk",
+    summary: "a file that was being made shorter has erased bytes where it had others: its blocks are erased \
+              before its new size is on the medium, and an erase that was cut leaves their tags",
+    finding: None,
+};
+
 /// YAFFS2: making a file longer changes its size in memory alone (`yaffs_resize_file`); a checkpoint
 /// keeps it, and a module writes none at a sync while collecting is urgent.
 pub const LOST_GROWTH: Hazard = Hazard {

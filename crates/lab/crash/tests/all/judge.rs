@@ -4,7 +4,7 @@
 use crate::support::trees::{
     At, content, directory, edit, file, guarantee, guarantees, remove, standard, symlink, told,
 };
-use crash::{Guarantee, History, Judgement, LOST_GROWTH, Mismatch, Order, Tree, judge};
+use crash::{ERASED_CHUNK, Guarantee, History, Judgement, LOST_GROWTH, Mismatch, Order, Tree, judge};
 use nand::Torn;
 
 const ALL_TORN: [Torn; 3] = [Torn::Nothing, Torn::Prefix, Torn::DataOnly];
@@ -417,6 +417,31 @@ fn bytes_of_a_write_are_old_or_new() {
             let mismatch = judged(&history, torn, &other).expect_err(&at);
             assert_eq!(mismatch.path, b"g", "{at}: {}", told(&mismatch));
             assert!(mismatch.was_safe, "{at}: {}", told(&mismatch));
+        }
+    }
+}
+
+/// Erased chunks are known only of a file that is being made shorter, and only of an erase that left tags.
+#[test]
+fn erased_chunks_are_told_by_their_name_while_a_file_is_made_shorter() {
+    let old = [b'a'; 6000];
+    let tree = |bytes: &[u8]| tree_with("x", file(20, 0o644, bytes));
+    let mut erased = old;
+    erased[2048..4096].fill(0xff);
+    for guarantee in guarantees().filter(|one| one.kind == "yaffs2" || one.kind == "ubifs") {
+        let shorter = [At::synced(&tree(&old)), At::written(&tree(b""), 20)];
+        let longer = [At::synced(&tree(&old)), At::written(&tree(&[b'a'; 9000]), 20)];
+        for torn in ALL_TORN {
+            let judged_of = |states: &[At], bytes: &[u8]| {
+                judged(&history(guarantee.kind, states), torn, &tree(bytes))
+            };
+            let is_known = guarantee.kind == "yaffs2" && torn == Torn::DataOnly;
+            let found = judged_of(&shorter, &erased);
+            assert_eq!(found == Ok(Judgement::Hazard(&ERASED_CHUNK)), is_known, "{found:?}");
+            judged_of(&longer, &erased).expect_err("nothing was erased");
+            let mut other = erased;
+            other[5000] = b'b';
+            judged_of(&shorter, &other).expect_err("a byte that it never had");
         }
     }
 }

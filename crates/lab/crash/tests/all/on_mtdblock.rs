@@ -162,3 +162,15 @@ fn a_page_that_is_missing_is_found_out_on_mtdblock() {
         assert!(found.iter().any(|violations| *violations > 5), "{kind}: {found:?}");
     }
 }
+
+#[test]
+fn names_in_directories_are_followed_behind_a_second_mount() {
+    // A mount numbers the inodes of FAT anew: that of `d0` has the number then that `d1` had before.
+    let text = "mkdir d0 755\nmkdir d1 755\numount\nmount -\nrmdir d1\nput d0/a 644 1 1 x 0 fsync\n\
+                put d0/b 644 1 1 z 0 fsync\n";
+    let crash = crash_of("fat", 64, text, None, Sabotage::None);
+    let newest = &crash.history().states().last().expect("states").tree;
+    let names: Vec<&[u8]> = newest.rows.keys().map(Vec::as_slice).collect();
+    assert_eq!(names, [&b""[..], b"d0", b"d0/a", b"d0/b"]);
+    kept("fat, mounted twice", &run(&crash, 1));
+}
