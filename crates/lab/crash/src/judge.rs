@@ -51,15 +51,15 @@ pub fn judge(
     if !hazards.contains(&LOST_GROWTH) {
         return judged;
     }
-    // Zeros that a truncate added exist in memory alone until a checkpoint; with them the tree must
-    // be allowed.
+    // Zeros that a truncate added exist in memory alone until a checkpoint; with them the tree must be allowed. Any
+    // state may have them: a write behind them takes the checkpoint away before its bytes are on the medium
+    // (`yaffs2_checkpt_invalidate`).
     let states = &history.states()[window.states.clone()];
-    match grown(states, found) {
-        Some(grown) if judge_as_found(history, window, torn, &grown).is_ok() => {
-            Ok(Judgement::Hazard(&LOST_GROWTH))
-        }
-        _ => judged,
-    }
+    let has_grown = states.iter().rev().any(|state| {
+        grown(state, found)
+            .is_some_and(|grown| judge_as_found(history, window, torn, &grown).is_ok())
+    });
+    if has_grown { Ok(Judgement::Hazard(&LOST_GROWTH)) } else { judged }
 }
 
 /// Nothing is promised: a tree is a state of the calls, or a hazard.
@@ -94,13 +94,12 @@ fn with_holes(found: &Tree) -> Option<Tree> {
 /// The page of the smallest NAND chips, of which larger chunks are multiples.
 const LEAST_CHUNK_BYTES: usize = 512;
 
-/// The tree, with the zeros that files lack at their ends beside the newest state; none if no file does.
-fn grown(states: &[State], found: &Tree) -> Option<Tree> {
-    let newest = &states.last()?.tree;
+/// The tree, with the zeros that files lack at their ends beside a state; none if no file does.
+fn grown(state: &State, found: &Tree) -> Option<Tree> {
     let mut grown = found.clone();
     let mut has_grown = false;
     for (path, row) in &mut grown.rows {
-        let Some(known) = newest.rows.get(path) else { continue };
+        let Some(known) = state.tree.rows.get(path) else { continue };
         let lacks = known
             .content
             .get(row.content.len()..)

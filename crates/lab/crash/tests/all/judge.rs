@@ -4,7 +4,9 @@
 use crate::support::trees::{
     At, content, directory, edit, file, guarantee, guarantees, remove, standard, symlink, told,
 };
-use crash::{ERASED_CHUNK, Guarantee, History, Judgement, LOST_GROWTH, Mismatch, Order, Tree, judge};
+use crash::{
+    ERASED_CHUNK, Guarantee, History, Judgement, LOST_GROWTH, Mismatch, Order, Tree, judge,
+};
 use nand::Torn;
 
 const ALL_TORN: [Torn; 3] = [Torn::Nothing, Torn::Prefix, Torn::DataOnly];
@@ -463,6 +465,15 @@ fn lost_growth_is_told_by_its_name_and_only_for_zeros() {
                     assert!(judged.expect_err("nobody else forgets").was_safe);
                 }
             }
+
+            // A write behind the zeros does not hide them.
+            let mut longer = grown.clone();
+            longer.push(b'b');
+            let states = [At::synced(&tree(&grown)), At::written(&tree(&longer), 20)];
+            let judged_now =
+                judged(&self::history(guarantee.kind, &states), torn, &tree(&grown[..3000]));
+            let is_known = judged_now == Ok(Judgement::Hazard(&LOST_GROWTH));
+            assert_eq!(is_known, guarantee.kind == "yaffs2", "{} {judged_now:?}", guarantee.kind);
             let mismatch = judged(&history, torn, &tree(&grown[..2999])).expect_err("a byte");
             assert_eq!((mismatch.was_safe, &mismatch.path[..]), (true, b"x".as_slice()));
             let both = {
