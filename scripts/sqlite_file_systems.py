@@ -42,7 +42,7 @@ TABLE = """
 COLUMNS = """
 | column | counts |
 |---|---|
-| operations | programs and erases of the chip in the session |
+| operations | of the session, those that change the chip (programs, erases) or the card (writes) |
 | cuts | of them every Nth one in three ways, N for about {cut_points} cut points |
 | opened | different files and acknowledgements among the cuts: each was opened once |
 | lost | cuts after which acknowledged transactions are missing, and nothing else is wrong |
@@ -59,7 +59,8 @@ CONDITIONS = """
 
 | condition | value |
 |---|---|
-| chip | `{part}`, 64 blocks |
+| chip | `{part}`: 64 blocks for JFFS2, UBIFS and YAFFS2, 128 for FAT, 512 for NILFS2 |
+| card | a partition as large, with a cache that keeps, loses or reorders what was not flushed |
 | profiles | {profile} |
 | seed | {seed} |
 | SQLite | {recorded} was recorded, {opened} opened the files; pages of 4,096 bytes |
@@ -89,18 +90,28 @@ def findings(cells: Sequence[Cell]) -> Iterator[str]:
         broken = [cell for cell in safe if cell.failed]
         total = sum(cell.cuts for cell in safe)
         name = f"**{stack.file_system}** on a {stack.medium}"
+        losing = [cell for cell in broken if cell.lost_cuts]
         if not broken:
             yield f"{name}: the settings that sync last lose nothing in {counted(total, 'cut')}."
         else:
             failed = sum(cell.failed for cell in broken)
             yield (
                 f"{name}: {counted(len(broken), 'setting')} of {len(safe)} that sync last fail, in "
-                f"{failed:,} of {counted(total, 'cut')}."
+                f"{failed:,} of {counted(total, 'cut')}{_of_them(losing)}."
             )
         corrupt = [cell for cell in ours if cell.corrupt and cell.synchronous != "off"]
-        if corrupt:
+        synced = [cell for cell in ours if cell.synchronous != "off"]
+        if corrupt and len(corrupt) == len(synced):
+            yield "On it the file is not whole with any setting."
+        elif corrupt:
             named = ", ".join(f"`{one.journal_mode}` with `{one.synchronous}`" for one in corrupt)
             yield f"On it the file is not whole with {named}."
+
+
+def _of_them(losing: Sequence[Cell]) -> str:
+    """How many cuts lost transactions and nothing else, if not all failures are of that kind."""
+    lost = sum(cell.lost_cuts for cell in losing)
+    return f"; {lost:,} of them lost transactions alone" if lost else "; none lost a transaction"
 
 
 def rows(cells: Sequence[Cell], stack: str) -> Iterator[str]:
@@ -162,6 +173,30 @@ YAFFS2 makes each change of a name durable when its call returns. So `delete` lo
 with `normal`, where UBIFS loses the last transaction. Bytes are durable at `fsync`, `close` and
 write-back. With `off` database and journal are of different times then. `wal` with `normal` syncs
 at the checkpoint alone.
+""",
+    "nilfs2": """
+`mtdblock` erases a block of the chip before it writes the block back (`erase_write` of
+drivers/mtd/mtdblock.c). So each cut falls between an erase and the last program behind it, and what
+stood in that block is gone: the newest logs, or all of the volume. No setting of SQLite changes
+that.
+""",
+    "nilfs2-card": """
+NILFS2 shows the state of one checkpoint, so the file is always whole. `delete` with `normal` or
+`full`, and `truncate` with `normal`, return from COMMIT before a sync of the name or of the new
+size, and the last transaction is rolled back. `extra`, and `full` with the other modes, lose
+nothing.
+""",
+    "fat": """
+FAT keeps no order between its sectors, and `mtdblock` erases a block before it writes it back. No
+setting of SQLite keeps the file. `persist` with `off` changes nothing on the chip: all its writes
+are in one erase block, which `mtdblock` keeps in memory until a flush. All transactions of that
+session are lost with the power.
+""",
+    "fat-card": """
+Settings that sync last lose no transaction. Some cuts leave a journal or log whose size in the
+directory is ahead of its chain of clusters (hazard `read-only`). Reading it to its end fails with
+EIO, and the kernel makes the volume read-only (`fat_get_cluster` of fs/fat/cache.c). The check
+gives SQLite no part of such a file, so the database counts as refused.
 """,
 }
 """Why settings fail on a medium, behind its table."""

@@ -19,8 +19,11 @@ REPEATED = (
     ("yaffs2", "wal", "full"),
     ("ubifs", "delete", "off"),
     ("jffs2", "truncate", "normal"),
+    ("nilfs2-card", "delete", "extra"),
+    ("fat-card", "wal", "full"),
+    ("fat", "persist", "off"),
 )
-"""Cells that are cut again: one that holds, and two that fail."""
+"""Cells that are cut again: two that hold, three that fail, and one that leaves the chip alone."""
 
 
 @pytest.fixture(scope="module")
