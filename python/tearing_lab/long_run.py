@@ -67,6 +67,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--file-systems", default=",".join(FILE_SYSTEMS), help="which to cut")
     parser.add_argument("--seed", type=int, default=1000, help="seed of the first script")
     parser.add_argument(
+        "--scripts",
+        type=Path,
+        help="cut the scripts of this folder, which nandlab crash-search --corpus has kept, in "
+        "place of drawn ones",
+    )
+    parser.add_argument(
         "--again",
         action="store_true",
         help="judge the cases that are kept once more, after a change of what reads images",
@@ -113,9 +119,15 @@ def _batch(
     # Scripts of their own for each kernel.
     minor = int(kernel.partition(".")[2])
     seed = given.seed + _KERNEL_SEEDS * minor + number * -(-_BATCH_CUTS // CUTS_A_SCRIPT)
+    if given.scripts:
+        # Both kernels have the same scripts, which are in the order of their names.
+        seed = number * _BATCH_CUTS // 2
     # Half of the cuts are made there, half are made here.
     keeping = Keeping(given.out / "kept" / name, keeps_all=True)
-    series = Series(file_system, kernel, seed, _BATCH_CUTS // 2, work, keeping)
+    series = Series(file_system, kernel, seed, _BATCH_CUTS // 2, work, keeping, given.scripts)
+    if not series.scripts():
+        print(f"{name}: no script is left", flush=True)
+        return
     if file_system == "nilfs2":
         verdicts = cut_disks(series)[0] + cut_disks_here(series, programs["write_history"])
     else:

@@ -1,6 +1,8 @@
 """Series of cuts: scripts are drawn, cut, recovered by the kernel and read here."""
 
 import random
+import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ _HISTORY_TRIES = 40
 class Series:
     """Cuts of a file system, in a kernel of a series: so many, of scripts from `seed` on.
 
-    `out` is for what is between, `keeping` for cases.
+    `out` is for what is between, `keeping` for cases. `found` has scripts of `nandlab crash-search`
+    that are cut in place of drawn ones: the seed of each is its place among those that fit.
     """
 
     file_system: str
@@ -30,29 +33,52 @@ class Series:
     cuts: int
     out: Path
     keeping: Keeping
+    found: Path | None = None
+
+    @property
+    def cuts_a_script(self) -> int:
+        """Scripts of a search are many and differ in what they reach: each is cut once."""
+        return 1 if self.found else CUTS_A_SCRIPT
 
     @property
     def seeds(self) -> range:
         """Seeds of the scripts."""
-        return range(self.seed, self.seed + -(-self.cuts // CUTS_A_SCRIPT))
+        return range(self.seed, self.seed + -(-self.cuts // self.cuts_a_script))
 
     def scripts(self) -> dict[int, Path]:
         """Write the scripts. Every fifth one has blocks collected, which few others do."""
         folder = self.out / "scripts"
         folder.mkdir(parents=True, exist_ok=True)
         written = {}
+        known = fitting(self.found) if self.found else []
         for seed in self.seeds:
+            written[seed] = folder / f"{self.file_system}-{seed}.ops"
+            if self.found:
+                if seed < len(known):
+                    shutil.copyfile(known[seed], written[seed])
+                else:
+                    del written[seed]
+                continue
             writer = CallWriter(seed, DIALECTS[self.file_system])
             lines = random.Random(seed).randrange(60, 160)
             collects = seed % 5 == 0 and self.file_system != "nilfs2"
             text = writer.overwrite(_COLLECTING_LINES) if collects else writer.write(lines)
-            written[seed] = folder / f"{self.file_system}-{seed}.ops"
             written[seed].write_text(text, encoding="utf-8")
         return written
 
     def verdict(self, case: str, direction: str, seed: int, cut: str) -> Verdict:
         """Begin the verdict of a case."""
         return Verdict(case, self.kernel, direction, seed, cut, "", "")
+
+
+_LEFT_OUT = re.compile(r"^(?:umount|mount|concurrent)\b", re.MULTILINE)
+"""Lines that the program of the machine does not carry out between two mounts of its own."""
+
+
+def fitting(folder: Path) -> list[Path]:
+    """Scripts of a folder that a machine can carry out on one mount, by their names."""
+    every = sorted(folder.glob("*.ops"))
+    return [path for path in every if not _LEFT_OUT.search(path.read_text(encoding="utf-8"))]
 
 
 def image_options(file_system: str) -> dict[str, object]:
@@ -85,7 +111,7 @@ def cut_in_kernel(series: Series) -> tuple[list[Verdict], dict[int, Recovery]]:
     runs = {cut.seed: ended[cut.name] for cut in whole}
     cuts = [
         _chosen(number, seed, scripts[seed], runs[seed], formats=formats[seed])
-        for number, seed in enumerate(seed for seed in scripts for _ in range(CUTS_A_SCRIPT))
+        for number, seed in enumerate(seed for seed in scripts for _ in range(series.cuts_a_script))
         if number < series.cuts and not runs[seed].error
     ]
     torn = bench.cut(cuts, series.out / "torn")
@@ -138,7 +164,7 @@ def cut_here(series: Series, program: Path) -> list[Verdict]:
     images: dict[str, Path] = {}
     told: dict[str, tuple[int, str]] = {}
     for number, (seed, path) in enumerate(scripts.items()):
-        count = min(CUTS_A_SCRIPT, series.cuts - number * CUTS_A_SCRIPT)
+        count = min(series.cuts_a_script, series.cuts - number * series.cuts_a_script)
         folder = series.out / "here"
         made = chips.tear_here(program, series.file_system, path, offset, count, seed, folder)
         for name, operation in made.items():
@@ -164,7 +190,7 @@ def cut_disks(series: Series) -> tuple[list[Verdict], dict[int, list[str]]]:
     images: dict[str, Path] = {}
     verdicts: list[tuple[Verdict, Path]] = []
     for number in range(series.cuts):
-        place, seed = number // CUTS_A_SCRIPT, series.seeds[number // CUTS_A_SCRIPT]
+        place, seed = number // series.cuts_a_script, series.seeds[number // series.cuts_a_script]
         cut = disks.choose_cut(logs[place], number, random.Random(f"{seed} {number}"))
         name = f"{scripts[seed].stem}-{number}"
         images[name] = series.out / f"{name}.img"
@@ -185,7 +211,7 @@ def cut_disks_here(series: Series, program: Path) -> list[Verdict]:
     images: dict[str, Path] = {}
     for seed, script in series.scripts().items():
         draw = random.Random(f"{seed} here")
-        wanted = min(CUTS_A_SCRIPT, series.cuts - len(verdicts))
+        wanted = min(series.cuts_a_script, series.cuts - len(verdicts))
         for blocks in draw.sample(range(1, _HISTORY_BLOCKS_MAX), _HISTORY_TRIES):
             if wanted == 0:
                 break

@@ -203,3 +203,25 @@ def test_the_sums_of_a_long_run_tell_what_differs_from_what_is_lost_alike(tmp_pa
 def test_the_recorded_tables_are_on_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs/validation.md").read_text(encoding="utf-8")
     assert recorded.sections() in page
+
+
+def test_scripts_of_a_search_are_cut_in_place_of_drawn_ones(tmp_path: Path) -> None:
+    found = tmp_path / "corpus"
+    found.mkdir()
+    for name, text in (
+        ("a", "put a 644 1 1 z 1\n"),
+        ("b", "try put b 644 1 1 z 1\numount\nmount -\n"),
+        ("c", "concurrent {\nput a 644 1 1 z 1\n} {\nput b 644 1 1 z 1\n}\n"),
+        ("d", "try unlink mounted\n"),
+    ):
+        (found / f"{name}.ops").write_text(text, encoding="utf-8")
+    series = Series("ubifs", "6.12", 0, 3, tmp_path / "out", Keeping(tmp_path / "kept"), found)
+    written = series.scripts()
+    assert [path.read_text(encoding="utf-8") for path in written.values()] == [
+        "put a 644 1 1 z 1\n",
+        "try unlink mounted\n",
+    ]
+    assert list(written) == [0, 1]
+    drawn = Series("ubifs", "6.12", 0, 8, tmp_path / "drawn", Keeping(tmp_path / "kept"))
+    assert len(drawn.scripts()) == 2
+    assert "umount" not in drawn.scripts()[0].read_text(encoding="utf-8")
