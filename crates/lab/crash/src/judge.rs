@@ -225,7 +225,14 @@ fn is_of_versions(
         // Attributes can be of different states, since each record is old or new by itself.
         let has = |wanted: &dyn Fn(&Facts) -> bool| rows.iter().any(|row| wanted(&row.facts));
         let has_attribute = |name: &[u8], value: Option<&Vec<u8>>| {
-            rows.iter().any(|row| row.facts.extended.get(name) == value)
+            let mut known = rows.iter().map(|row| row.facts.extended.get(name));
+            // A new value is a reference to it, and a mark that the old one is deleted (`do_jffs2_setxattr` of
+            // `fs/jffs2/xattr.c`): where each record stands by itself, the mark can be there alone.
+            let is_replaced = rows.windows(2).any(|pair| {
+                let [old, new] = [pair[0], pair[1]].map(|row| row.facts.extended.get(name));
+                old.is_some() && new != old
+            });
+            known.any(|known| known == value) || (value.is_none() && is_replaced)
         };
         let names: BTreeSet<&Vec<u8>> =
             rows.iter().flat_map(|row| row.facts.extended.keys()).collect();

@@ -28,6 +28,9 @@ pub struct Facts {
     pub extended: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
+/// Bytes of an attribute that a message shows: a value of 64 KiB would hide all else.
+const SHOWN_VALUE_BYTES: usize = 16;
+
 /// A name and what it leads to.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -61,7 +64,11 @@ impl Row {
         let mut text =
             format!("{} {permissions:04o} {}:{}{links}{rest}", kind.letter(), owner.0, owner.1);
         for (name, value) in extended {
-            let _ = write!(text, " {}={}", escape_path(name), hexadecimal(value));
+            let shown = &value[..value.len().min(SHOWN_VALUE_BYTES)];
+            let _ = write!(text, " {}={}", escape_path(name), hexadecimal(shown));
+            if shown.len() < value.len() {
+                let _ = write!(text, "... of {} bytes", value.len());
+            }
         }
         text
     }

@@ -448,6 +448,39 @@ fn erased_chunks_are_told_by_their_name_while_a_file_is_made_shorter() {
     }
 }
 
+/// Where each record stands by itself, a value that was replaced can be gone; one that was not touched cannot.
+#[test]
+fn an_attribute_that_was_replaced_may_be_gone_where_records_stand_alone() {
+    let tree = |value: Option<&[u8]>| {
+        let mut tree = tree_with("x", file(20, 0o644, b"x"));
+        let value = value.map(<[u8]>::to_vec);
+        edit(&mut tree, "x", |row| {
+            row.facts.extended.extend(value.map(|value| (b"user.a".to_vec(), value)))
+        });
+        tree
+    };
+    let (old, new) = (tree(Some(&[1; 1500])), tree(Some(&[2; 300])));
+    for guarantee in guarantees().filter(|one| ["jffs2", "ubifs", "yaffs2"].contains(&one.kind)) {
+        for torn in ALL_TORN {
+            let is_alone = guarantee.order(torn) == Order::EachByItself;
+            let replaced = history(guarantee.kind, &[At::synced(&old), At::unsynced(&new)]);
+            assert_eq!(
+                judged(&replaced, torn, &tree(None)).is_ok(),
+                is_alone,
+                "{}",
+                guarantee.kind
+            );
+            let untouched = history(guarantee.kind, &[At::synced(&old), At::unsynced(&old)]);
+            let mismatch = judged(&untouched, torn, &tree(None)).expect_err("it was safe");
+            assert!(
+                mismatch
+                    .expected
+                    .contains("user.a=01010101010101010101010101010101... of 1500 bytes")
+            );
+        }
+    }
+}
+
 /// Zeros at the end of a file that YAFFS2 kept in memory alone are a known hazard; lost bytes are not.
 #[test]
 fn lost_growth_is_told_by_its_name_and_only_for_zeros() {
