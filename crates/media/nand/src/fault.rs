@@ -5,7 +5,7 @@
 //! files for the constants and sources). Each ECC codeword draws its errors from the binomial
 //! distribution; a codeword with more than the correctable number is uncorrectable. Formulae and
 //! sources: docs/chips.md. Left out: dependence between neighbouring cells, bits of the ECC itself
-//! and of the spare area, read retries, temperature other than the rated one.
+//! and of the spare area, read retries. Temperature: `temperature.rs`.
 
 use crate::Geometry;
 use crate::random::Stream;
@@ -172,6 +172,10 @@ impl Faults {
             now_ns: 0,
             settings,
         }
+    }
+
+    pub(crate) fn settings(&self) -> &FaultSettings {
+        &self.settings
     }
 
     /// Takes over reads and ages from the state before these settings.
