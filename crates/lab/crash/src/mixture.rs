@@ -13,16 +13,16 @@ pub(crate) fn is_mixture(versions: &[&Row], found: &Row) -> bool {
     }
     // A file that grew by small writes has hundreds of versions, and most of its pages are as one of them has them.
     // So whole pages are compared first, and single bytes only where no version has the page.
-    let mut last = versions.len().saturating_sub(1);
+    let mut nearest = versions.len().saturating_sub(1);
     found.content.chunks(PAGE_BYTES).enumerate().all(|(number, page)| {
         let at = number * PAGE_BYTES;
         let has = |row: &Row| has_page(&row.content, at, page);
         // Pages that follow each other stem from the same version more often than not.
-        if has(versions[last]) {
+        if has(versions[nearest]) {
             return true;
         }
         if let Some(other) = versions.iter().rposition(|row| has(row)) {
-            last = other;
+            nearest = other;
             return true;
         }
         let byte = |row: &Row, at: usize| row.content.get(at).copied().unwrap_or(0);

@@ -455,7 +455,7 @@ fn an_attribute_that_was_replaced_may_be_gone_where_records_stand_alone() {
         let mut tree = tree_with("x", file(20, 0o644, b"x"));
         let value = value.map(<[u8]>::to_vec);
         edit(&mut tree, "x", |row| {
-            row.facts.extended.extend(value.map(|value| (b"user.a".to_vec(), value)))
+            row.facts.extended.extend(value.map(|value| (b"user.a".to_vec(), value)));
         });
         tree
     };
