@@ -132,10 +132,30 @@ def measured(
     except NandlabError as error:
         if NOTHING_WRITTEN not in str(error):
             raise
-        return Cell(stack.name, journal_mode, synchronous, *[0] * 9, violations=0, hazards={})
+        return untouched(stack.name, journal_mode, synchronous)
     every = max(operations // CUT_POINTS, 1)
     outcome = nandlab.crash(session, every=every, check=check or checker().check, **asked)
     return cell(stack.name, journal_mode, synchronous, outcome.answer)
+
+
+def untouched(stack: str, journal_mode: str, synchronous: str) -> Cell:
+    """A session that changes nothing on the medium: there is nothing to cut."""
+    return Cell(
+        stack=stack,
+        journal_mode=journal_mode,
+        synchronous=synchronous,
+        operations=0,
+        cuts=0,
+        asked=0,
+        lost_cuts=0,
+        lost_most=0,
+        in_part=0,
+        damaged=0,
+        refused=0,
+        unreadable=0,
+        violations=0,
+        hazards={},
+    )
 
 
 def cell(stack: str, journal_mode: str, synchronous: str, answer: Mapping[str, Any]) -> Cell:

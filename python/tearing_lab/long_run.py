@@ -28,6 +28,7 @@ from tearing_lab.series import (
     cut_disks_here,
     cut_here,
     cut_in_kernel,
+    fitting,
     image_options,
 )
 
@@ -83,6 +84,10 @@ def main(arguments: list[str] | None = None) -> int:
         help="put the sums of the run into the table that docs/validation.md shows",
     )
     given = parser.parse_args(arguments)
+    if given.scripts and not fitting(given.scripts):
+        parser.error(f"--scripts {given.scripts}: no .ops file there without mounts and processes")
+    if given.scripts and given.record:
+        parser.error("--record: the table is of drawn scripts; omit --scripts")
     try:
         if given.again:
             _judge_again(given.out)
@@ -109,7 +114,9 @@ def _batch(
     number: int,
     programs: dict[str, Path],
 ) -> None:
-    name = f"{file_system}-{kernel}-{number:03}"
+    # Batches of either kind stay where they are when the other kind is asked for.
+    source = "-found" if given.scripts else ""
+    name = f"{file_system}-{kernel}{source}-{number:03}"
     table = given.out / "batches" / f"{name}.csv"
     if table.exists():
         return

@@ -229,3 +229,10 @@ def test_a_folder_that_cannot_be_made_is_told(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(NandlabError, match="--check: no folder can be made: No such file"):
         nl.crash(SAFE, fs="yaffs2", only=5, check="true")
+
+
+def test_a_check_makes_no_script_smaller(tmp_path: Path) -> None:
+    smaller = tmp_path / "small.ops"
+    with pytest.raises(NandlabError, match="omit --check"):
+        nl.crash(TRUNCATE, fs="jffs2", only=0, check=whole, minimise=smaller)
+    assert not smaller.exists()

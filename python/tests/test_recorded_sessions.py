@@ -1,7 +1,5 @@
 """The recorded sessions: they run everywhere they can, and their checkers see what is wrong."""
 
-import importlib
-import importlib.util
 import re
 import sqlite3
 import subprocess
@@ -12,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from script_modules import script_modules
 from strace_logs import WHOLE, need_strace, python, record
 
 import nandlab
@@ -25,21 +24,14 @@ SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.ops"))
 
 @pytest.fixture(scope="module")
 def recorder() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        yield importlib.import_module("record_sessions")
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+    with script_modules("record_sessions") as (module,):
+        yield module
 
 
 @pytest.fixture(scope="module")
-def checker() -> ModuleType:
-    found = importlib.util.spec_from_file_location("check_sqlite", FOLDER / "check_sqlite.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+def checker() -> Iterator[ModuleType]:
+    with script_modules("sqlite_file_systems_runs") as (runs,):
+        yield runs.checker()
 
 
 def test_every_session_has_a_script_and_a_row(recorder: ModuleType) -> None:

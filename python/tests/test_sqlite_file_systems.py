@@ -1,15 +1,14 @@
 """The page on SQLite on each file system is current, and a part of it comes out again."""
 
-import importlib
 import json
 import sqlite3
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from script_modules import script_modules
 
 pytestmark = pytest.mark.usefixtures("engine_is_built")
 
@@ -28,16 +27,14 @@ REPEATED = (
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        yield importlib.import_module("sqlite_file_systems")
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+    with script_modules("sqlite_file_systems") as (module,):
+        yield module
 
 
 @pytest.fixture(scope="module")
-def runs(script: ModuleType) -> ModuleType:
-    return sys.modules["sqlite_file_systems_runs"]
+def runs() -> Iterator[ModuleType]:
+    with script_modules("sqlite_file_systems_runs") as (module,):
+        yield module
 
 
 def test_the_page_is_current(script: ModuleType) -> None:

@@ -225,3 +225,17 @@ def test_scripts_of_a_search_are_cut_in_place_of_drawn_ones(tmp_path: Path) -> N
     drawn = Series("ubifs", "6.12", 0, 8, tmp_path / "drawn", Keeping(tmp_path / "kept"))
     assert len(drawn.scripts()) == 2
     assert "umount" not in drawn.scripts()[0].read_text(encoding="utf-8")
+
+
+def test_a_folder_without_scripts_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mounts.ops").write_text("umount\n", encoding="utf-8")
+    for extra in ([], ["--record"]):
+        if extra:
+            (tmp_path / "work.ops").write_text("put a 644 1 1 z 1\n", encoding="utf-8")
+        with pytest.raises(SystemExit) as ended:
+            long_run.main(["--out", str(tmp_path / "out"), "--scripts", str(tmp_path), *extra])
+        assert ended.value.code == 2
+        assert ("omit --scripts" if extra else "no .ops file") in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -392,6 +392,11 @@ def crash(
         check_file(smaller)
         if image is not None:
             raise NandlabError("--minimise: an image cannot be made smaller; omit --image")
+        if check is not None:
+            raise NandlabError(
+                "--minimise: a script is made smaller by its violations and expectations, not by a "
+                "check; omit --check"
+            )
     if target is not None:
         check_file(target)
     with ExitStack() as within:

@@ -93,7 +93,7 @@ pub struct SearchOutcome {
     pub found: Vec<Found>,
     /// Why runs could not be cut, without numbers, and how many of them.
     pub refusals: BTreeMap<String, u64>,
-    /// FNV-1a of 64 bits over what all runs showed, in hexadecimal.
+    /// BLAKE3 over what all runs showed, its first 64 bits in hexadecimal.
     pub digest: String,
     /// True if it was stopped before the number of runs that was asked for.
     pub interrupted: bool,
@@ -129,7 +129,7 @@ struct Search<'a> {
     signals: Signals,
     known: Vec<FailureKind>,
     outcome: SearchOutcome,
-    digest: u64,
+    digest: blake3::Hasher,
     progress: &'a mut dyn FnMut(&SearchState<'_>) -> bool,
 }
 
@@ -158,7 +158,7 @@ pub fn search(
         interrupted: false,
     };
     let (kept, signals, known) = (Vec::new(), Signals::new(), Vec::new());
-    let digest = FNV_BASIS;
+    let digest = blake3::Hasher::new();
     let mut search = Search { bench, plan, kept, signals, known, outcome, digest, progress };
     let mut given: Vec<Vec<Item>> = Vec::new();
     for text in corpus {
@@ -249,16 +249,15 @@ impl Search<'_> {
         all.recovery_cuts += one.recovery_cuts;
         all.second_recovery_cuts += one.second_recovery_cuts;
         all.failed_cuts += one.failed_cuts;
+        let refusals = &mut self.outcome.refusals;
         if let Some(reason) = &run.refusal
-            && self.outcome.refusals.len() < MOST_FOUND
+            && (refusals.len() < MOST_FOUND || refusals.contains_key(reason))
         {
-            *self.outcome.refusals.entry(reason.clone()).or_default() += 1;
+            *refusals.entry(reason.clone()).or_default() += 1;
         }
         // Not the smallest scripts: a search whose time ends would have others than the one that repeats it.
         let shown = format!("{one:?}{:?}{:?}", run.signals, run.failures);
-        self.digest = shown
-            .bytes()
-            .fold(self.digest, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+        self.digest.update(shown.as_bytes());
     }
 
     /// Minimises a failure; of a search that is to stop, the script is kept as it is.
@@ -295,15 +294,15 @@ impl Search<'_> {
 
     fn end(mut self, interrupted: bool) -> SearchOutcome {
         self.outcome.classes = classes(&self.signals);
-        self.outcome.digest = format!("{:016x}", self.digest);
+        let digest = self.digest.finalize().to_hex();
+        digest[..DIGEST_LETTERS].clone_into(&mut self.outcome.digest);
         self.outcome.interrupted = interrupted;
         self.outcome
     }
 }
 
-// Fowler, Noll and Vo, 64 bits.
-const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+/// Hexadecimal digits of a digest, as those of failing scripts have.
+const DIGEST_LETTERS: usize = 16;
 
 /// Runs a script and cuts it, on the thread of the caller.
 fn carry_out(bench: &Bench, plan: &SearchPlan, number: u64, items: Vec<Item>) -> Run {
