@@ -13,6 +13,7 @@ import pytest
 
 from nandlab.api.listings import KINDS, Kind, listing
 from nandlab.cli import main
+from nandlab.engine import run_study
 from nandlab.frame.run_directory import MANIFEST, RESULTS_PARQUET
 
 
@@ -222,3 +223,23 @@ def test_an_interrupted_run_keeps_what_is_finished(tmp_path: Path, number: signa
         if out.exists():
             break
     assert json.loads((out / MANIFEST).read_text())["interrupted"] is True
+
+
+@pytest.mark.usefixtures("engine_is_built")
+def test_a_signal_during_the_last_call_of_progress_is_told() -> None:
+    # Whatever the callback raises asks the run to stop. Nothing is left to run then, and a command
+    # that reads `interrupted` as false would go on as if no signal had come.
+    calls: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int, label: str) -> None:
+        calls.append((done, total))
+        if done == total:
+            raise KeyboardInterrupt(label)
+
+    study = Path(__file__).parents[2] / "studies/write-amplification/study.toml"
+    answer = run_study(study, [], None, quick=True, jobs=1, progress=progress)
+    done, total = calls[-1]
+    assert done == total
+    assert answer["interrupted"] is True
+    answer = run_study(study, [], None, quick=True, jobs=1)
+    assert answer["interrupted"] is False

@@ -207,7 +207,7 @@ fn run_study(
         let results = results.map_err(failed)?;
         Ok((study_json(&study, &results, has_rows)?, StudyTables::of(results)))
     };
-    // What finished before a signal came is part of the answer, which says that it is not all.
+    // What finished before a signal came is part of the answer, which says that it was interrupted.
     carry_out(python, run)?.part()
 }
 
@@ -226,7 +226,6 @@ fn study_json(
             .map(|table| json!({"name": table.name, "csv": table.to_csv()})).collect::<Vec<_>>(),
         "results_digest": digest,
         "notes": results.notes,
-        "interrupted": results.interrupted,
     });
     if has_rows {
         answer["rows"] = json!(rows_json(&results.rows));
@@ -234,6 +233,9 @@ fn study_json(
     }
     // Moved, not copied: it may be the largest part of the answer.
     answer["results_csv"] = csv.into();
+    // Looked at last: a signal may come after the last cell, while millions of rows become text. An
+    // answer without this mark would drop the signal, and the caller would go on.
+    answer["interrupted"] = (results.interrupted || cancellation::is_requested()).into();
     Ok(answer.to_string())
 }
 

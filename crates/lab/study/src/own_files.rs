@@ -92,7 +92,7 @@ impl Study {
                 "block device",
                 named(host.and_then(|host| host.block_device.as_ref()), "block_device"),
             ),
-            ("script", self.workload.script.iter().cloned().collect()),
+            ("script", named(self.workload.script.as_ref(), "script")),
         ];
         let mut files: Vec<OwnFile> = Vec::new();
         for (what, names) in kinds {

@@ -36,6 +36,8 @@ pub(crate) enum Needs {
     Options,
     /// Either `options` or `script`.
     OptionsOrScript,
+    /// A script: the key `script`, or the axis of that name.
+    Script,
 }
 
 /// A test: one file, one row.

@@ -107,9 +107,28 @@ fn after_cut(mounted: Result<TestRow, StudyError>) -> TestRow {
 
 /// Mounts, works, syncs, unmounts.
 async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, Stop> {
+    let (work, cut) = worked(machine, plan, seed, true).await?;
+    // What a card keeps in its own memory ends with the machine.
+    let is_on_device = plan.block.device != BlockDeviceChoice::MtdBlock;
+    let mounted_again =
+        if is_on_device { Some(mount_again(machine, plan, seed).await?) } else { None };
+    Ok(Done { work, cut, mounted_again })
+}
+
+/// One mount with its work, sync and unmount: what was seen, and the chip when the last call has returned.
+///
+/// With `is_at_rest` the file system has been mounted for long when the work begins ([`prepare`]).
+pub(super) async fn worked(
+    machine: &Machine,
+    plan: &RawNandRun,
+    seed: u64,
+    is_at_rest: bool,
+) -> Result<(Work, Chip), Stop> {
     let failed = |error: String| Stop::Failed(error);
     let boot = Boot::of(machine, plan, seed).await.map_err(|error| failed(error.to_string()))?;
-    prepare(machine, &boot.mounted.vfs, seed).await?;
+    if is_at_rest {
+        prepare(machine, &boot.mounted.vfs, seed).await?;
+    }
     let watch = Watch::start(machine, &boot.mounted.vfs);
     let calls = Rc::new(RefCell::new(Calls::default()));
     let (counted, watched) = (calls.clone(), machine.clone());
@@ -146,11 +165,7 @@ async fn live(machine: &Machine, plan: &RawNandRun, seed: u64) -> Result<Done, S
         dirty_bytes,
         dirty_bytes_at_end,
     };
-    // What a card keeps in its own memory ends with the machine.
-    let is_on_device = plan.block.device != BlockDeviceChoice::MtdBlock;
-    let mounted_again =
-        if is_on_device { Some(mount_again(machine, plan, seed).await?) } else { None };
-    Ok(Done { work, cut, mounted_again })
+    Ok((work, cut))
 }
 
 /// Mounts what the device holds, and takes the time of it.

@@ -14,6 +14,7 @@ mod lifecycle_metrics;
 mod mounting;
 mod plan;
 mod script_file;
+mod script_once;
 pub(crate) mod spec;
 mod table;
 mod traffic;

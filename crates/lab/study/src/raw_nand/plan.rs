@@ -25,8 +25,11 @@ const LIMITS_AXIS: &str = "limits";
 /// Its column in the results. Recorded results, their claims and their digests have this name.
 const LIMITS_COLUMN: &str = "room";
 
+/// The axis whose values are files of scripts; the key of that name in `[workload]` stands for one value.
+const SCRIPT_AXIS: &str = "script";
+
 /// Axes of such a study, beside the tunables of its schedulers.
-const RAW_NAND_AXES: [&str; 16] = [
+const RAW_NAND_AXES: [&str; 17] = [
     "block_device",
     "board",
     "data",
@@ -41,13 +44,22 @@ const RAW_NAND_AXES: [&str; 16] = [
     "profile",
     "rate_kib_per_s",
     "scheduler",
+    SCRIPT_AXIS,
     "test",
     "written_mib",
 ];
 
 /// Axes that only some tests have.
-const AXES_OF_TESTS: [&str; 7] =
-    ["data", "file_mib", "file_set", "files", "operations", "rate_kib_per_s", "written_mib"];
+const AXES_OF_TESTS: [&str; 8] = [
+    "data",
+    "file_mib",
+    "file_set",
+    "files",
+    "operations",
+    "rate_kib_per_s",
+    SCRIPT_AXIS,
+    "written_mib",
+];
 
 /// Value of an axis that means nothing to a test.
 const NOT_ASKED: &str = "-";
@@ -223,6 +235,12 @@ fn work_of(
 ) -> Result<(Option<Options>, Script), StudyError> {
     let nothing = Script::default;
     let (options, script) = (&study.workload.options, &study.workload.script);
+    if test.needs == Needs::Script {
+        if options.is_some() {
+            return wrong("workload.options", "test `script` takes a script: leave `options` out");
+        }
+        return Ok((None, script_of(&study.file_of(chosen_script(values, script.as_deref())?))?));
+    }
     match (test.needs, options, script) {
         (Needs::Nothing, ..) => Ok((None, nothing())),
         (Needs::Options | Needs::OptionsOrScript, Some(_), None) => {
@@ -237,7 +255,7 @@ fn work_of(
             let name = test.name;
             wrong("workload", format!("test `{name}` needs `options`, the command line of IOzone"))
         }
-        (Needs::OptionsOrScript, ..) => {
+        (Needs::OptionsOrScript | Needs::Script, ..) => {
             let name = test.name;
             let reason = format!(
                 "test `{name}` needs `script`, a file of system calls, or `options`, the command line of \
@@ -245,6 +263,28 @@ fn work_of(
             );
             wrong("workload", reason)
         }
+    }
+}
+
+/// The file of the script: a value of the axis, or the key.
+///
+/// # Errors
+/// Both, or neither.
+fn chosen_script<'a>(
+    values: &Combination<'a>,
+    key: Option<&'a str>,
+) -> Result<&'a str, StudyError> {
+    let of_axis = values.get(SCRIPT_AXIS).copied().filter(|value| *value != NOT_ASKED);
+    match (of_axis, key) {
+        (Some(file), None) | (None, Some(file)) => Ok(file),
+        (Some(_), Some(_)) => wrong(
+            "workload.script",
+            "the axis `script` names scripts, too: leave one of the two out",
+        ),
+        (None, None) => wrong(
+            "workload",
+            "test `script` needs `script`, a file of system calls, or an axis `script` of such files",
+        ),
     }
 }
 
@@ -258,7 +298,9 @@ fn check_axes(test: &Test, values: &Combination<'_>) -> Result<(), StudyError> {
             let reason = format!("means nothing to test `{}`: set it to `-` there", test.name);
             return wrong(&place, reason);
         }
-        if given.is_none() && test.axes.contains(&axis) {
+        // The key of the workload may stand for the axis: `chosen_script` looks at both.
+        let may_be_key = axis == SCRIPT_AXIS;
+        if given.is_none() && test.axes.contains(&axis) && !may_be_key {
             return wrong(&place, format!("test `{}` needs a value", test.name));
         }
     }

@@ -1,7 +1,7 @@
 //! All tests of file systems on raw NAND: a row each.
 
 use super::contract::{Needs, Test};
-use super::{benchmark, burst, copy_delete, files, life, lifecycle, mounting};
+use super::{benchmark, burst, copy_delete, files, life, lifecycle, mounting, script_once};
 
 /// All tests, sorted by name.
 pub(crate) const TESTS: &[Test] = &[
@@ -76,6 +76,15 @@ pub(crate) const TESTS: &[Test] = &[
         has_block_device: false,
         takes_time: true,
         carry_out: mounting::run_mount_after_cut,
+    },
+    Test {
+        name: "script",
+        summary: "a script, or each of the axis `script`, once on one mount: flash operations, latencies, wear",
+        axes: &["script"],
+        needs: Needs::Script,
+        has_block_device: true,
+        takes_time: true,
+        carry_out: script_once::run_script,
     },
 ];
 

@@ -16,5 +16,6 @@ mod processor_time;
 mod raw_nand;
 mod replay;
 mod schedule_fuzz;
+mod script_once;
 mod setting_axes;
 mod support;
