@@ -108,7 +108,7 @@ pub struct TornOutcome {
     pub torn: &'static str,
     /// Cuts that were made.
     pub cuts: u64,
-    /// Cuts within the recoveries from them; their violations are among the others.
+    /// Cuts within the recoveries from them; their violations and hazards are among the others.
     pub recovery_cuts: u64,
     /// Recoveries without a violation.
     pub recovered: u64,
@@ -116,7 +116,8 @@ pub struct TornOutcome {
     pub partial_writes: u64,
     /// Those of them where the write afterwards found no space.
     pub full: u64,
-    /// Those of them where a known hazard of the real code struck, by its name; several may strike at once.
+    /// Cuts, those within recoveries included, where a known hazard of the real code struck, by its name; several
+    /// may strike at once.
     pub hazards: BTreeMap<&'static str, u64>,
     /// Violations, by cut point.
     pub violations: Vec<Violation>,
@@ -147,28 +148,33 @@ impl TornOutcome {
             *self.broken_expectations.entry(symptom.name()).or_default() += 1;
         }
         match &result.recovered {
-            Ok(Recovered { judgement, is_full, hazards, .. }) => {
-                let mut hazards = hazards.clone();
+            Ok(recovered) => {
                 self.recovered += 1;
-                self.full += u64::from(*is_full);
-                match judgement {
-                    Judgement::State => {}
-                    Judgement::PartOfWrite => self.partial_writes += 1,
-                    Judgement::Hazard(hazard) => {
-                        hazards.insert(hazard.name);
-                    }
-                }
-                for name in hazards {
-                    *self.hazards.entry(name).or_default() += 1;
-                }
+                self.full += u64::from(recovered.is_full);
+                self.partial_writes += u64::from(recovered.judgement == Judgement::PartOfWrite);
+                self.add_hazards(recovered);
             }
             Err(violation) => self.violations.push((**violation).clone()),
         }
         self.recovery_cuts += result.deeper.len() as u64;
-        let deeper = result.deeper.iter().filter_map(|one| one.recovered.as_ref().err());
-        self.violations.extend(deeper.map(|violation| (**violation).clone()));
+        for one in &result.deeper {
+            match &one.recovered {
+                Ok(recovered) => self.add_hazards(recovered),
+                Err(violation) => self.violations.push((**violation).clone()),
+            }
+        }
         let own = self.violations.iter().filter(|violation| violation.then.is_empty()).count();
         debug_assert_eq!(self.recovered + own as u64, self.cuts);
+    }
+
+    fn add_hazards(&mut self, recovered: &Recovered) {
+        let mut hazards = recovered.hazards.clone();
+        if let Judgement::Hazard(hazard) = recovered.judgement {
+            hazards.insert(hazard.name);
+        }
+        for name in hazards {
+            *self.hazards.entry(name).or_default() += 1;
+        }
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Window {
     pub dirty: Arc<Dirty>,
     /// Operations that had changed the medium before the cut.
     pub operation: u64,
+    /// The mount after the cut was cut, too.
+    pub is_recovery_cut: bool,
 }
 
 /// The states of a run in their order. Moments are numbers of operations that changed the medium.
@@ -86,6 +88,8 @@ pub struct History {
     /// What waits for a flush of the device.
     unflushed: Unflushed,
     data_logs: DataLogs,
+    /// What only cuts of recoveries leave, beside the number of the newest state before it.
+    behind_recoveries: Vec<(usize, Arc<Tree>, &'static Hazard)>,
     /// Where the line under way stands.
     pub(crate) place: Place,
     calls: Vec<CallMark>,
@@ -116,6 +120,7 @@ impl History {
             dirty,
             unflushed: Unflushed::default(),
             data_logs: DataLogs::default(),
+            behind_recoveries: Vec::new(),
             place: Place::default(),
             calls: Vec::new(),
         };
@@ -212,6 +217,28 @@ impl History {
     pub fn push_hazard(&mut self, begun_at: u64, tree: Tree, hazard: &'static Hazard) {
         self.push(begun_at, tree, None);
         self.states.last_mut().expect("just pushed").hazard = Some(hazard);
+    }
+
+    /// A call that is about to be noted may leave this tree behind, if it is cut and the mount after it is cut.
+    ///
+    /// It is no state of its own: judges that put trees together from parts of states pass it over.
+    pub fn push_behind_recoveries(&mut self, tree: Tree, hazard: &'static Hazard) {
+        self.behind_recoveries.push((self.newest_index(), Arc::new(tree), hazard));
+    }
+
+    /// The hazard that shows this tree after a cut of the mount that followed the cut of `window`.
+    pub(crate) fn hazard_behind_recoveries(
+        &self,
+        window: &Window,
+        found: &Tree,
+    ) -> Option<&'static Hazard> {
+        let is_shown = |(state, tree, _): &&(usize, Arc<Tree>, _)| {
+            window.states.contains(state) && tree.is_same(found)
+        };
+        let first =
+            self.behind_recoveries.partition_point(|(state, ..)| state < window.states.start());
+        let (.., hazard) = self.behind_recoveries[first..].iter().find(is_shown)?;
+        Some(*hazard)
     }
 
     fn inode_changed(&mut self, inode: InodeNumber) {
@@ -394,7 +421,12 @@ impl History {
         let mark = &self.marks[returned - 1];
         let last = begun.expect("the first state begins at zero");
         assert!(mark.state <= last, "what is safe began before the operation");
-        Window { states: mark.state..=last, dirty: mark.dirty.clone(), operation }
+        Window {
+            states: mark.state..=last,
+            dirty: mark.dirty.clone(),
+            operation,
+            is_recovery_cut: false,
+        }
     }
 
     /// Of a file in a state: the states whose bytes it may have instead, because they were synced or are

@@ -38,6 +38,11 @@ pub fn judge(
     if judged.is_ok() {
         return judged;
     }
+    if window.is_recovery_cut
+        && let Some(hazard) = history.hazard_behind_recoveries(window, found)
+    {
+        return Ok(Judgement::Hazard(hazard));
+    }
     // Holes are what the same chunks are once the erase is complete: where those are allowed, bytes of the erase are
     // what its cut leaves of them.
     if torn == Torn::DataOnly

@@ -8,7 +8,7 @@ use fs_api::{
     Attributes, CachedPages, Caller, Changes, DirectIo, DirectoryEntry, Errno, FileSystem,
     FileType, InodeNumber, Memory, NewInode, PAGE_BYTES, PageRun, RenameFlags, SpaceUse,
 };
-use mount::guarantee::{DOUBLED_NAME, Durable, RENAME_OVER_LINKED};
+use mount::guarantee::{DOUBLED_NAME, Durable, RENAME_OVER_LINKED, REVIVED_TARGET};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -235,6 +235,13 @@ impl<F: FileSystem> Recorder<F> {
         // The name is moved by one header; only what it replaces has a second step.
         let mut gone = old;
         gone.rows.retain(|path, _| path != from && !is_below(path, from));
+        let mut history = self.shadow.history.borrow_mut();
+        if replaced.is_some() && history.guarantee().hazards.contains(&REVIVED_TARGET) {
+            // Both objects have the name then. The scan goes from young to old and puts each in front of its
+            // directory (`yaffs_add_obj_to_dir`), so that the older one is found.
+            history.push_behind_recoveries(gone.clone(), &REVIVED_TARGET);
+        }
+        drop(history);
         gone.rows.extend(moved_rows);
         if let Some(replaced) = replaced.filter(|row| row.facts.links > 1) {
             self.note_doubled_name(begun_at, gone.clone(), Some(&*replaced));

@@ -4,6 +4,7 @@ use crate::card_cuts::{Cached, CardRun};
 use crate::cuts::{Crash, Violation, torn};
 use crate::expectation_outcome::BrokenBy;
 use crate::first_mount::{FirstMount, Writes};
+use crate::history::Window;
 use crate::judgement::Judgement;
 use crate::recover::{Recovered, Trial};
 use crate::recoveries::{Recoveries, Then};
@@ -156,7 +157,8 @@ impl Crash {
         // A part of a page that any of the cuts left stays there.
         let torn = if then.torn.torn == Torn::Nothing { trial.torn } else { then.torn.torn };
         let is_reordered = trial.is_reordered || then.torn.cached == Some(Cached::Reordered);
-        let trial = Trial { torn, is_reordered, ..trial.clone() };
+        let window = Window { is_recovery_cut: true, ..trial.window.clone() };
+        let trial = Trial { torn, is_reordered, window, ..trial.clone() };
         let looked = self.recover_left(left.clone(), &trial, true);
         let (mut mount, broken) =
             (looked.mount, self.broken(before[0].cut_point, looked.shown.as_ref()));

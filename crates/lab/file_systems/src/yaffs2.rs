@@ -3,7 +3,7 @@
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
 use mount::guarantee::{
     ALL_TORN, DOUBLED_NAME, Durable, ERASED_CHUNK, ExpectedFinding, Guarantee, LOST_GROWTH, Order,
-    RENAME_OVER_LINKED, TORN_PAGE,
+    RENAME_OVER_LINKED, REVIVED_TARGET, TORN_PAGE,
 };
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
@@ -67,7 +67,7 @@ const GUARANTEE: Guarantee = Guarantee {
         // Spare areas that an erase left.
         ExpectedFinding { code: Code::BadTags.name(), torn: &[Torn::DataOnly] },
     ],
-    hazards: &[DOUBLED_NAME, ERASED_CHUNK, LOST_GROWTH, RENAME_OVER_LINKED],
+    hazards: &[DOUBLED_NAME, ERASED_CHUNK, LOST_GROWTH, RENAME_OVER_LINKED, REVIVED_TARGET],
 };
 
 /// A mounted YAFFS2, which its background task shares.

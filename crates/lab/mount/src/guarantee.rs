@@ -165,6 +165,16 @@ pub const RENAME_OVER_LINKED: Hazard = Hazard {
     finding: None,
 };
 
+/// YAFFS2: the header that replaces a file names it, and the scan deletes that file. Collecting copies headers without
+/// that name (`yaffs_gc_process_chunk`), and each header that a mount writes may collect first (`yaffs_update_oh` calls
+/// `yaffs_check_gc`). A second cut, before the deletion, leaves both objects under one name.
+pub const REVIVED_TARGET: Hazard = Hazard {
+    name: "revived-target",
+    summary: "a rename over another file is cut, and the mount that would delete that file is cut too: it \
+              is back under its name, and the renamed one cannot be reached",
+    finding: None,
+};
+
 /// Block devices over raw NAND: `write_cached_data` of `drivers/mtd/mtdblock.c` erases a block before it writes
 /// it back, so a cut between loses sectors that were synced long ago. Every file system on `mtdblock` has it.
 pub const ERASED_BLOCK: Hazard = Hazard {

@@ -5,7 +5,7 @@ use crate::support::trees::{
     At, content, directory, edit, file, guarantee, guarantees, remove, standard, symlink, told,
 };
 use crash::{
-    ERASED_CHUNK, Guarantee, History, Judgement, LOST_GROWTH, Mismatch, Order, Tree, judge,
+    ERASED_CHUNK, Guarantee, History, Judgement, LOST_GROWTH, Mismatch, Order, Tree, Window, judge,
 };
 use nand::Torn;
 
@@ -518,6 +518,30 @@ fn lost_growth_is_told_by_its_name_and_only_for_zeros() {
             assert!(mismatch.was_safe);
         }
     }
+}
+
+/// What only a cut of a recovery leaves is a violation behind the cut of a call.
+#[test]
+fn a_revived_target_is_allowed_behind_cuts_of_recoveries_alone() {
+    let kind = "yaffs2";
+    let hazard = &guarantee(kind).hazards[0];
+    // A rename of `g` over the file `d/f`: `d/f` is there with its old bytes, and `g` is not.
+    let old = standard();
+    let (mut revived, mut renamed) = (old.clone(), old.clone());
+    remove(&mut revived, "g");
+    let moved = renamed.rows.remove(b"g".as_slice()).expect("a file");
+    renamed.rows.insert(b"d/f".to_vec(), moved);
+    let mut history = history(kind, &[At::synced(&old)]);
+    history.push_behind_recoveries(revived.clone(), hazard);
+    history.push(CUT_AT - 1, renamed, None);
+    let window = history.window(CUT_AT);
+    let behind_recoveries = Window { is_recovery_cut: true, ..window.clone() };
+    let judged = |window: &Window, found| judge(&history, window, Torn::Nothing, found);
+    assert_eq!(judged(&behind_recoveries, &revived), Ok(Judgement::Hazard(hazard)));
+    assert!(judged(&window, &revived).is_err());
+    let mut more = revived.clone();
+    remove(&mut more, "l");
+    assert!(judged(&behind_recoveries, &more).is_err(), "another file is lost, too");
 }
 
 /// Names that a directory gained while it was renamed, removed, or made again.

@@ -13,6 +13,7 @@ mod model;
 mod mount_lines;
 mod on_cards;
 mod on_mtdblock;
+mod revived_target;
 mod searched;
 mod small;
 mod support;
