@@ -52,6 +52,17 @@ class Script(Answer):
         """What the file system found damaged."""
         return tuple(self.answer["findings"])
 
+    @property
+    def scrubs(self) -> tuple[dict[str, Any], ...]:
+        """What each line `scrub` found: bit errors by file, and the conditions."""
+        return tuple(self.answer.get("scrubs", ()))
+
+    @property
+    def lost_first(self) -> tuple[str, ...]:
+        """Files that were lost at the first `scrub` that lost any."""
+        lost = ([one["path"] for one in scrub["files"] if one["error"]] for scrub in self.scrubs)
+        return tuple(next(filter(None, lost), ()))
+
 
 def script(
     file: str | Path,

@@ -36,6 +36,37 @@ def script(found: api.Script, given: Given) -> None:
             print(f"directory: {answer['directory']}")
         return
     print_rows(title, _PHASES_OF_KERNEL if "kernel" in answer else _PHASES, rows)
+    _print_scrubs(found)
+
+
+_ERRORS = (
+    text_column("file", "path"),
+    Column("corrected bits", "corrected_bits"),
+    Column("uncorrectable reads", "uncorrectable_reads"),
+    text_column("lost", lambda row: row["error"] or "-"),
+)
+
+
+def _print_scrubs(found: api.Script) -> None:
+    for scrub in found.scrubs:
+        # A file without bit errors is not told.
+        if scrub["files"]:
+            print_rows(_conditions(found.answer, scrub), _ERRORS, scrub["files"])
+    if found.lost_first:
+        print(f"lost first: {', '.join(found.lost_first)}")
+
+
+def _conditions(answer: Mapping[str, Any], scrub: Mapping[str, Any]) -> str:
+    """The part, its ECC, cycles, age and seed of a scrub, in a line."""
+    least, most = scrub["erase_cycles_min"], scrub["erase_cycles_max"]
+    cycles = f"{least}" if least == most else f"{least} to {most}"
+    heat = ", ".join(f"{celsius} C" for celsius in scrub["temperatures_celsius"]) or "40 C"
+    return (
+        f"scrub at {scrub['place']}: {answer['part']}, ECC of {scrub['ecc_correctable_bits']} bits "
+        f"in {scrub['ecc_codeword_bytes']} bytes, {cycles} cycles, "
+        f"{scrub['aged_ms'] / 31_557_600_000:.2f} years at {heat} "
+        f"({scrub['rated_hours']} hours at 40 C), seed {answer['seed']}"
+    )
 
 
 def _counted(counts: Mapping[str, int]) -> str:

@@ -6,6 +6,7 @@
 //! [`counts_csv`] and [`sequence`] write a record down. Nothing here tells one file system from
 //! another: they come from the table of `mount`.
 
+mod aging;
 mod prepare;
 mod process_ends;
 mod record;
@@ -13,6 +14,7 @@ mod session;
 mod tables;
 mod timeline_of_lines;
 
+pub use aging::{Aged, FileErrors, Scrub};
 pub use prepare::prepare;
 pub use record::{Failure, LogLine, PhaseCounts, Record, SoFar};
 pub use session::{Observed, RunnerError, Setup, Watch, run, run_observed};

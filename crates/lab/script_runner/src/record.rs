@@ -1,5 +1,6 @@
 //! What a run of a script leaves, and how it is measured.
 
+use crate::Scrub;
 use mtd::{Mtd, Operation, OperationCounts};
 use nand::Chip;
 use script::{Lateness, Place};
@@ -51,6 +52,8 @@ pub struct Record {
     pub lateness: Vec<Lateness>,
     /// What the file systems found wrong with the medium, a sentence each.
     pub findings: Vec<String>,
+    /// What each line `scrub` found, in the order of their runs.
+    pub scrubs: Vec<Scrub>,
     /// Name of the first file system that was mounted.
     pub file_system: Option<&'static str>,
     /// Name of its profile.

@@ -1,5 +1,6 @@
 //! Carrying a script out, on one machine after another.
 
+use crate::aging::{Aged, age_or_wear, draws_bit_errors, scrub};
 use crate::process_ends::ProcessEnds;
 use crate::record::{Meter, note_failure};
 use crate::{LineTracks, Record, SoFar, prepare};
@@ -116,8 +117,13 @@ pub fn run_observed(
         progress: Rc::new(RefCell::new(Progress { done: 0, watch })),
         so_far: observed.so_far.clone(),
         timeline: observed.timeline.clone(),
+        draws_bit_errors: draws_bit_errors(&script),
+        aged: Aged::default(),
     };
     let mut chip = chip;
+    if session.draws_bit_errors {
+        chip.draw_bit_errors(session.setup.request.seed);
+    }
     loop {
         let driver = session.setup.driver.clone();
         let seed = session.setup.request.seed;
@@ -155,6 +161,9 @@ struct Session {
     progress: Rc<RefCell<Progress>>,
     so_far: Rc<RefCell<SoFar>>,
     timeline: Option<LineTracks>,
+    /// The script has a line about aging.
+    draws_bit_errors: bool,
+    aged: Aged,
 }
 
 /// Commands that were begun, and who is told of them.
@@ -407,11 +416,24 @@ impl Session {
                     }
                 }
             }
+            ControlLine::Age { .. } | ControlLine::Wear { .. } => {
+                age_or_wear(line, machine, &mut self.aged);
+            }
+            ControlLine::Scrub => {
+                let Mount { mounted, .. } = mount.as_ref().expect("prepared scripts mount first");
+                let errors = &self.setup.part.errors;
+                let found = scrub(machine, mounted, errors, place, &self.aged).await;
+                self.record.scrubs.push(found);
+            }
             ControlLine::Settle { milliseconds } => wait_until_idle(machine, *milliseconds).await?,
             ControlLine::AddChip => {
                 let part = &self.setup.part;
                 // A new chip of the part, without the faults that were asked of the first.
-                mtd.replace_chip(Chip::new(part, Storage::Bytes, &FaultSettings::default()));
+                let mut chip = Chip::new(part, Storage::Bytes, &FaultSettings::default());
+                if self.draws_bit_errors {
+                    chip.draw_bit_errors(self.setup.request.seed);
+                }
+                mtd.replace_chip(chip);
             }
             ControlLine::Snap(name) | ControlLine::Save(name) => {
                 self.record.kept.insert(name.clone(), copy(mtd));

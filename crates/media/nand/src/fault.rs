@@ -3,13 +3,14 @@
 //! Bit errors: the raw bit error rate (RBER) of a page is the sum of a wear, a retention and a
 //! read-disturb term in their usual empirical forms (power laws of the cycle count; see the part
 //! files for the constants and sources). Each ECC codeword draws its errors from the binomial
-//! distribution; a codeword with more than the correctable number is uncorrectable. Formulae and
-//! sources: docs/chips.md. Left out: dependence between neighbouring cells, bits of the ECC itself
-//! and of the spare area, read retries, temperature other than the rated one.
+//! distribution; a codeword with more than the correctable number is uncorrectable, and raw reads show its
+//! wrong bits. Formulae and sources: docs/chips.md. Left out: dependence between neighbouring cells, bits of
+//! the ECC itself and of the spare area, read retries. Temperature: `temperature.rs`.
 
 use crate::Geometry;
 use crate::random::Stream;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 // A Julian year.
 const YEAR_NS: f64 = 365.25 * 86_400.0 * 1e9;
@@ -138,6 +139,7 @@ pub(crate) struct Faults {
     settings: FaultSettings,
     failures: Stream,
     bits: Stream,
+    flips: Stream,
     /// Erases each block endures; empty without wear-out.
     endurance: Vec<u32>,
     /// Reads of each block since its erase; empty without bit errors.
@@ -145,6 +147,8 @@ pub(crate) struct Faults {
     /// Time of the last program of each page; empty without bit errors.
     programmed_at_ns: Vec<u64>,
     now_ns: u64,
+    /// Bits of the page under way that read wrongly, in codewords that the ECC gave up.
+    flipped_bits: Vec<u32>,
 }
 
 impl Faults {
@@ -166,12 +170,18 @@ impl Faults {
         Self {
             failures: Stream::new(settings.seed, "failures"),
             bits: Stream::new(settings.seed, "bit errors"),
+            flips: Stream::new(settings.seed, "flipped bits"),
             endurance,
             block_reads: vec![0; tracked(geometry.blocks)],
             programmed_at_ns: vec![0; tracked(geometry.pages())],
             now_ns: 0,
+            flipped_bits: Vec::new(),
             settings,
         }
+    }
+
+    pub(crate) fn settings(&self) -> &FaultSettings {
+        &self.settings
     }
 
     /// Takes over reads and ages from the state before these settings.
@@ -223,6 +233,7 @@ impl Faults {
         bytes: u32,
     ) -> ReadErrors {
         let mut errors = ReadErrors { corrected_bits: 0, is_uncorrectable: false };
+        self.flipped_bits.clear();
         if !self.settings.bit_errors {
             return errors;
         }
@@ -238,15 +249,35 @@ impl Faults {
         let mut left = bytes;
         while left > 0 {
             let codeword_bytes = left.min(model.ecc_codeword_bytes);
+            let first = (bytes - left) * 8;
             left -= codeword_bytes;
             let bits = self.bits.binomial(codeword_bytes * 8, rber);
             if bits > model.ecc_correctable_bits {
                 errors.is_uncorrectable = true;
+                self.flip(first, codeword_bytes * 8, bits);
             } else {
                 errors.corrected_bits += u64::from(bits);
             }
         }
         errors
+    }
+
+    /// Draws which bits of a codeword are wrong, by Floyd's method: each once, whatever their number.
+    fn flip(&mut self, first: u32, codeword_bits: u32, bits: u32) {
+        debug_assert!(bits <= codeword_bits, "a bit is wrong once");
+        let mut drawn = BTreeSet::new();
+        for last in codeword_bits - bits..codeword_bits {
+            let bit = self.flips.below(last + 1);
+            if !drawn.insert(bit) {
+                drawn.insert(last);
+            }
+        }
+        self.flipped_bits.extend(drawn.into_iter().map(|bit| first + bit));
+    }
+
+    /// Bits of the page read last that its ECC gave up, counted from the first bit of the data.
+    pub(crate) fn flipped_bits(&self) -> &[u32] {
+        &self.flipped_bits
     }
 
     fn worn_probability(&self, at_rating: f64, model: &ErrorModel, cycles: u32) -> f64 {

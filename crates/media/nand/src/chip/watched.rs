@@ -64,6 +64,15 @@ impl Chip {
         self.watch();
     }
 
+    /// Draws bit errors from now on, by streams of this seed; other faults of the chip stay as they are.
+    pub fn draw_bit_errors(&mut self, seed: u64) {
+        let known = self.faults.as_ref().map(|faults| faults.settings().clone());
+        let settings = known.unwrap_or_default();
+        if !settings.bit_errors {
+            self.set_faults(&FaultSettings { seed, bit_errors: true, ..settings });
+        }
+    }
+
     /// Lets `duration_ns` of simulated time pass for retention; without bit errors it has no effect.
     pub fn age(&mut self, duration_ns: u64) {
         if let Some(faults) = &mut self.faults {
