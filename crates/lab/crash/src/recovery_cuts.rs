@@ -158,7 +158,7 @@ impl Crash {
         let torn = if then.torn.torn == Torn::Nothing { trial.torn } else { then.torn.torn };
         let is_reordered = trial.is_reordered || then.torn.cached == Some(Cached::Reordered);
         let window = Window { is_recovery_cut: true, ..trial.window.clone() };
-        let trial = Trial { torn, is_reordered, window, ..trial.clone() };
+        let trial = Trial { window, torn, is_reordered, ..trial.clone() };
         let looked = self.recover_left(left.clone(), &trial, true);
         let (mut mount, broken) =
             (looked.mount, self.broken(before[0].cut_point, looked.shown.as_ref()));
