@@ -158,6 +158,17 @@ impl<F: FileSystem> Recorder<F> {
         }
     }
 
+    /// YAFFS2: what a rename leaves that replaces an object, if the mount after its cut is cut, too. `left` has what
+    /// is replaced, and no longer the old name.
+    fn note_revived_target(&self, left: &Tree) {
+        let mut history = self.shadow.history.borrow_mut();
+        if history.guarantee().hazards.contains(&REVIVED_TARGET) {
+            // Both objects have the name then. The scan goes from young to old and puts each in front of its
+            // directory (`yaffs_add_obj_to_dir`), so that the older one is found.
+            history.push_behind_recoveries(left.clone(), &REVIVED_TARGET);
+        }
+    }
+
     /// What a file shows whose last name is being taken away, where it is made empty first.
     fn note_emptied(&self, begun_at: u64, path: &[u8], row: &Row) {
         let mut history = self.shadow.history.borrow_mut();
@@ -235,13 +246,9 @@ impl<F: FileSystem> Recorder<F> {
         // The name is moved by one header; only what it replaces has a second step.
         let mut gone = old;
         gone.rows.retain(|path, _| path != from && !is_below(path, from));
-        let mut history = self.shadow.history.borrow_mut();
-        if replaced.is_some() && history.guarantee().hazards.contains(&REVIVED_TARGET) {
-            // Both objects have the name then. The scan goes from young to old and puts each in front of its
-            // directory (`yaffs_add_obj_to_dir`), so that the older one is found.
-            history.push_behind_recoveries(gone.clone(), &REVIVED_TARGET);
+        if replaced.is_some() {
+            self.note_revived_target(&gone);
         }
-        drop(history);
         gone.rows.extend(moved_rows);
         if let Some(replaced) = replaced.filter(|row| row.facts.links > 1) {
             self.note_doubled_name(begun_at, gone.clone(), Some(&*replaced));

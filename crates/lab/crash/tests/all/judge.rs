@@ -524,7 +524,8 @@ fn lost_growth_is_told_by_its_name_and_only_for_zeros() {
 #[test]
 fn a_revived_target_is_allowed_behind_cuts_of_recoveries_alone() {
     let kind = "yaffs2";
-    let hazard = &guarantee(kind).hazards[0];
+    let hazards = guarantee(kind).hazards;
+    let hazard = hazards.iter().find(|one| one.name == "revived-target").expect("in the table");
     // A rename of `g` over the file `d/f`: `d/f` is there with its old bytes, and `g` is not.
     let old = standard();
     let (mut revived, mut renamed) = (old.clone(), old.clone());

@@ -10,7 +10,7 @@ use crate::iozone::test_row;
 use crate::metric::{Metric, TestRow};
 use fs_api::{Errno, FileSystem, PAGE_BYTES};
 use iozone::{Benchmark, BenchmarkError, Measurement, Options};
-use mount::{Machine, SharedMount, run_watched};
+use mount::{Machine, SharedMount};
 use random::Stream;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -34,33 +34,29 @@ pub(super) fn run_benchmark(
     plan: &RawNandRun,
     context: &Context<'_>,
 ) -> Result<Vec<TestRow>, StudyError> {
-    let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
-    let (own, seed) = (plan.clone(), context.seed);
-    let outcome =
-        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
-            let options = own.benchmark.clone().expect("the plan has options for this test");
-            let request = own.request(seed);
-            let started = Benchmark::start(&machine, own.host.kind, request, seed).await;
-            let mut benchmark = started.map_err(|error| error.to_string())?;
-            let prepared = prepare(&machine, benchmark.vfs(), seed).await;
-            prepared.map_err(|errno| format!("before IOzone: {errno}"))?;
-            let watch = Watch::start(&machine, benchmark.vfs());
-            let tests = tests_with_cold_read(&mut benchmark, &options, true).await;
-            let (memory_bytes, dirty_bytes) = watch.most();
-            match tests {
-                Ok(done) => Ok((done, memory_bytes, dirty_bytes)),
-                Err(BenchmarkError::Call { errno: Errno::Enospc, .. }) => {
-                    Ok((Vec::new(), memory_bytes, dirty_bytes))
-                }
-                Err(error) => {
-                    // What the mount found says more than the error of a call.
-                    let findings = benchmark.vfs().file_system().findings().await;
-                    let found = findings.into_iter().map(|finding| finding.text);
-                    Err([error.to_string()].into_iter().chain(found).collect::<Vec<_>>().join("; "))
-                }
+    let (value, _) = plan.on_machine(context, |machine, own, seed| async move {
+        let options = own.benchmark.clone().expect("the plan has options for this test");
+        let request = own.request(seed);
+        let started = Benchmark::start(&machine, own.host.kind, request, seed).await;
+        let mut benchmark = started.map_err(|error| error.to_string())?;
+        let prepared = prepare(&machine, benchmark.vfs(), seed).await;
+        prepared.map_err(|errno| format!("before IOzone: {errno}"))?;
+        let watch = Watch::start(&machine, benchmark.vfs());
+        let tests = tests_with_cold_read(&mut benchmark, &options, true).await;
+        let (memory_bytes, dirty_bytes) = watch.most();
+        match tests {
+            Ok(done) => Ok((done, memory_bytes, dirty_bytes)),
+            Err(BenchmarkError::Call { errno: Errno::Enospc, .. }) => {
+                Ok((Vec::new(), memory_bytes, dirty_bytes))
             }
-        });
-    let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
+            Err(error) => {
+                // What the mount found says more than the error of a call.
+                let findings = benchmark.vfs().file_system().findings().await;
+                let found = findings.into_iter().map(|finding| finding.text);
+                Err([error.to_string()].into_iter().chain(found).collect::<Vec<_>>().join("; "))
+            }
+        }
+    })?;
     let (done, memory_bytes, dirty_bytes): (Vec<Measurement>, u64, u64) =
         value.map_err(|reason: String| plan.failed(reason))?;
     let most = vec![

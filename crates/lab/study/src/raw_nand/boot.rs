@@ -1,12 +1,12 @@
 //! A machine that starts with a chip: what the tests have in common.
 
-use super::contract::RawNandRun;
+use super::contract::{Context, RawNandRun};
 use crate::StudyError;
 use crate::metric::Metric;
 use board::{Board, Costs, RawNand, Work};
 use fs_api::{Caller, Errno};
-use mount::{BlockDeviceChoice, Driver, Machine, MountError, MountRequest, Mounted};
-use nand::{Counters, Torn};
+use mount::{BlockDeviceChoice, Driver, Machine, MountError, MountRequest, Mounted, run_watched};
+use nand::{Chip, Counters, Torn};
 use random::Stream;
 use std::rc::Rc;
 use vfs::{OpenFile, OpenOptions};
@@ -53,6 +53,25 @@ impl RawNandRun {
             ..self.host.board.clone()
         };
         Driver { board: Rc::new(board), takes_time: false, ..self.timed_driver() }
+    }
+
+    /// Carries a job out on a machine that starts with the prepared flash, in simulated time: what came of it,
+    /// and the chip as the job left it. The job gets this run, and the seed of its repeat.
+    ///
+    /// # Errors
+    /// The flash cannot be prepared.
+    pub(super) fn on_machine<T: 'static, F: Future<Output = T> + 'static>(
+        &self,
+        context: &Context<'_>,
+        job: impl FnOnce(Machine, Self, u64) -> F,
+    ) -> Result<(T, Chip), StudyError> {
+        let chip = context.prepared.copy(&self.flash, context.study_seed)?;
+        let (own, seed) = (self.clone(), context.seed);
+        let outcome = run_watched(chip, &self.timed_driver(), seed, context.watcher, |machine| {
+            job(machine, own, seed)
+        });
+        let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
+        Ok((value, outcome.chip))
     }
 
     /// What a failed test says.

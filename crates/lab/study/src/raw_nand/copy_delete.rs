@@ -12,7 +12,7 @@ use crate::metric::{Metric, TestRow};
 use crate::time_parts::time_parts;
 use file_workload::{FileSet, Kind, Table, content, fill_order, process_random};
 use fs_api::{Caller, Errno, FileSystem, NewInode};
-use mount::{BlockDeviceChoice, Machine, Mounted, run_watched};
+use mount::{BlockDeviceChoice, Machine, Mounted};
 use vfs::OpenOptions;
 
 /// Directory of the files.
@@ -30,20 +30,16 @@ pub(super) fn run_copy_delete(
     plan: &RawNandRun,
     context: &Context<'_>,
 ) -> Result<Vec<TestRow>, StudyError> {
-    let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
-    let (own, seed) = (plan.clone(), context.seed);
-    let outcome =
-        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
-            let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
-            let mut work = Work::begin(&machine, &boot.mounted, &own, seed).await?;
-            work.fill().await?;
-            let filled = work.row("fill", &own);
-            work.operate(own.operations).await?;
-            let operated = work.row("operations", &own);
-            boot.end(&machine).await.map_err(|errno| format!("umount: {errno}"))?;
-            Ok(vec![filled, operated])
-        });
-    let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
+    let (value, _) = plan.on_machine(context, |machine, own, seed| async move {
+        let boot = Boot::of(&machine, &own, seed).await.map_err(|error| error.to_string())?;
+        let mut work = Work::begin(&machine, &boot.mounted, &own, seed).await?;
+        work.fill().await?;
+        let filled = work.row("fill", &own);
+        work.operate(own.operations).await?;
+        let operated = work.row("operations", &own);
+        boot.end(&machine).await.map_err(|errno| format!("umount: {errno}"))?;
+        Ok(vec![filled, operated])
+    })?;
     value.map_err(|reason: String| plan.failed(reason))
 }
 

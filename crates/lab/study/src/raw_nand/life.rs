@@ -13,10 +13,11 @@
 use super::boot::Boot;
 use super::contract::{Context, RawNandRun};
 use super::lifecycle::{Stop, play};
+use super::lifecycle_metrics::full;
 use crate::StudyError;
 use crate::life::{Accelerator, Levelling, Next, Simulated, reached};
 use crate::metric::{Metric, TestRow};
-use mount::{Machine, SharedMount, StillData, run_watched};
+use mount::{Machine, SharedMount, StillData};
 use script::Script;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -51,19 +52,14 @@ pub(super) fn run_life(
     if plan.script.is_empty() {
         return Err(plan.failed("a life needs a script; IOzone has no passes"));
     }
-    let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
-    let (own, seed) = (plan.clone(), context.seed);
-    let outcome =
-        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
-            wear(&machine, &own, seed).await
-        });
-    let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
+    let (value, _) =
+        plan.on_machine(
+            context,
+            |machine, own, seed| async move { wear(&machine, &own, seed).await },
+        )?;
     match value {
         Ok(worn) => Ok(vec![TestRow::new("life", metrics(plan, &worn))]),
-        Err(Stop::Full) => {
-            let full = vec![Metric::count("is_full", 1, "yes or no")];
-            Ok(vec![TestRow::new("life", full)])
-        }
+        Err(Stop::Full) => Ok(vec![full("life")]),
         Err(Stop::Failed(reason)) => Err(plan.failed(reason)),
     }
 }

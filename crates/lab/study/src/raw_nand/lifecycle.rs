@@ -12,13 +12,13 @@ use super::benchmark::{Watch, prepare, tests_with_cold_read};
 use super::boot::{Boot, Meter};
 use super::contract::{Context, RawNandRun};
 use super::flash_use::FlashMoment;
-use super::lifecycle_metrics::{Calls, Work, metrics};
+use super::lifecycle_metrics::{Calls, Work, full, metrics};
 use super::mounting::timed_mount;
 use crate::StudyError;
 use crate::metric::{Metric, TestRow};
 use fs_api::{Errno, PAGE_BYTES};
 use iozone::{Benchmark, BenchmarkError};
-use mount::{BlockDeviceChoice, Machine, Mounted, SharedMount, run_watched};
+use mount::{BlockDeviceChoice, Machine, Mounted, SharedMount};
 use nand::Chip;
 use script::{
     Command, ControlLine, Event, Failed, Observer, Place, RunError, Runner, Script, ScriptError,
@@ -66,26 +66,21 @@ pub(super) fn run_lifecycle(
     plan: &RawNandRun,
     context: &Context<'_>,
 ) -> Result<Vec<TestRow>, StudyError> {
-    let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
-    let (own, seed) = (plan.clone(), context.seed);
-    let outcome =
-        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
-            live(&machine, &own, seed).await
-        });
-    let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
+    let (value, chip) =
+        plan.on_machine(
+            context,
+            |machine, own, seed| async move { live(&machine, &own, seed).await },
+        )?;
     let Done { work, cut, mounted_again } = match value {
         Ok(done) => done,
-        Err(Stop::Full) => {
-            let full = vec![Metric::count("is_full", 1, "yes or no")];
-            return Ok(vec![TestRow::new("work", full)]);
-        }
+        Err(Stop::Full) => return Ok(vec![full("work")]),
         Err(Stop::Failed(reason)) => return Err(plan.failed(reason)),
     };
     let work = TestRow::new("work", metrics(plan, &work));
     if let Some(again) = mounted_again {
         return Ok(vec![work, again]);
     }
-    let clean = timed_mount(plan, context, outcome.chip, Vec::new())?;
+    let clean = timed_mount(plan, context, chip, Vec::new())?;
     let after_cut = after_cut(timed_mount(plan, context, cut, is_mounted(1)));
     Ok(vec![work, clean, after_cut])
 }

@@ -3,7 +3,7 @@
 use super::contract::RawNandRun;
 use super::flash_use::FlashUse;
 use crate::lifetime::Wear;
-use crate::metric::Metric;
+use crate::metric::{Metric, TestRow};
 use ::jobs::Latencies;
 use device::DeviceFlash;
 use vfs::{Call, CallKind};
@@ -82,6 +82,11 @@ impl Work {
         let syncs = &self.calls.latencies[CallKind::Sync as usize];
         (syncs.count() > 0).then(|| Metric::number("sync_mean_ns", syncs.mean_ns(), "ns"))
     }
+}
+
+/// All that is said of work for which the flash is too small.
+pub(super) fn full(test: &'static str) -> TestRow {
+    TestRow::new(test, vec![Metric::count("is_full", 1, "yes or no")])
 }
 
 /// The rows of a piece of work.

@@ -235,14 +235,15 @@ fn work_of(
 ) -> Result<(Option<Options>, Script), StudyError> {
     let nothing = Script::default;
     let (options, script) = (&study.workload.options, &study.workload.script);
-    if test.needs == Needs::Script {
-        if options.is_some() {
-            return wrong("workload.options", "test `script` takes a script: leave `options` out");
-        }
-        return Ok((None, script_of(&study.file_of(chosen_script(values, script.as_deref())?))?));
-    }
     match (test.needs, options, script) {
         (Needs::Nothing, ..) => Ok((None, nothing())),
+        (Needs::Script, Some(_), _) => {
+            wrong("workload.options", "test `script` takes a script: leave `options` out")
+        }
+        (Needs::Script, None, key) => {
+            let file = study.file_of(chosen_script(values, key.as_deref())?);
+            Ok((None, script_of(&file)?))
+        }
         (Needs::Options | Needs::OptionsOrScript, Some(_), None) => {
             let options = options_of(study, values)?;
             if test.needs == Needs::OptionsOrScript && options.remounts {
@@ -255,7 +256,7 @@ fn work_of(
             let name = test.name;
             wrong("workload", format!("test `{name}` needs `options`, the command line of IOzone"))
         }
-        (Needs::OptionsOrScript | Needs::Script, ..) => {
+        (Needs::OptionsOrScript, ..) => {
             let name = test.name;
             let reason = format!(
                 "test `{name}` needs `script`, a file of system calls, or `options`, the command line of \

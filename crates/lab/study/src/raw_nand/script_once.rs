@@ -6,10 +6,9 @@
 
 use super::contract::{Context, RawNandRun};
 use super::lifecycle::{Stop, worked};
-use super::lifecycle_metrics::metrics;
+use super::lifecycle_metrics::{full, metrics};
 use crate::StudyError;
-use crate::metric::{Metric, TestRow};
-use mount::run_watched;
+use crate::metric::TestRow;
 
 /// Carries the script out and tells what was seen of it.
 ///
@@ -19,17 +18,15 @@ pub(super) fn run_script(
     plan: &RawNandRun,
     context: &Context<'_>,
 ) -> Result<Vec<TestRow>, StudyError> {
-    let chip = context.prepared.copy(&plan.flash, context.study_seed)?;
-    let (own, seed) = (plan.clone(), context.seed);
-    let outcome =
-        run_watched(chip, &plan.timed_driver(), seed, context.watcher, |machine| async move {
-            worked(&machine, &own, seed, false).await
-        });
-    let Some(value) = outcome.value else { unreachable!("nothing cuts the power") };
-    let rows = match value {
-        Ok((work, _)) => metrics(plan, &work).into_iter().chain(work.sync_mean()).collect(),
-        Err(Stop::Full) => vec![Metric::count("is_full", 1, "yes or no")],
-        Err(Stop::Failed(reason)) => return Err(plan.failed(reason)),
-    };
-    Ok(vec![TestRow::new("work", rows)])
+    let (value, _) = plan.on_machine(context, |machine, own, seed| async move {
+        worked(&machine, &own, seed, false).await
+    })?;
+    match value {
+        Ok((work, _)) => {
+            let rows = metrics(plan, &work).into_iter().chain(work.sync_mean()).collect();
+            Ok(vec![TestRow::new("work", rows)])
+        }
+        Err(Stop::Full) => Ok(vec![full("work")]),
+        Err(Stop::Failed(reason)) => Err(plan.failed(reason)),
+    }
 }

@@ -3,9 +3,8 @@
 
 use crate::support;
 
-use std::collections::BTreeMap;
 use study::{StudyError, StudyResults, load, run_study};
-use support::Folder;
+use support::{Folder, by_place};
 use trace::{Operation, Record};
 
 const HEAD: &str = r#"
@@ -24,8 +23,6 @@ const SCRIPT: &str = "mkdir d 755\nphase write\nputn d/f 0 20 644 5000 1000 x 1\
                       put new 644 5000 1000 t 2 fsync\nrename new d/f00000\nsleep 60000\ndrop\n\
                       read d/f00000 4096\n";
 
-type Values = BTreeMap<String, f64>;
-
 /// A study and the folder that its scripts are read from when it runs.
 fn study(name: &str, workload: &str, axes: &str) -> Result<(study::Study, Folder), StudyError> {
     let folder = Folder::new(&format!("lifecycle-{name}"));
@@ -43,15 +40,6 @@ fn study(name: &str, workload: &str, axes: &str) -> Result<(study::Study, Folder
 
 fn run(study: &study::Study, jobs: usize) -> StudyResults {
     run_study(study, jobs, &mut |_, _, _| true).expect("a study that runs")
-}
-
-fn by_place(results: &StudyResults) -> BTreeMap<Vec<String>, Values> {
-    let mut found: BTreeMap<Vec<String>, Values> = BTreeMap::new();
-    for row in results.rows.iter() {
-        let value = row.metric.value.to_string().parse().expect("a number");
-        found.entry(row.axes.to_vec()).or_default().insert(row.metric.name.to_owned(), value);
-    }
-    found
 }
 
 fn words(words: &[&str]) -> Vec<String> {

@@ -2,9 +2,8 @@
 
 use crate::support;
 
-use std::collections::BTreeMap;
 use study::{StudyError, StudyResults, load, run_study};
-use support::Folder;
+use support::{Folder, by_place};
 
 const STUDY: &str = r#"
 name = "small"
@@ -63,16 +62,6 @@ fn study(name: &str, overrides: &[&str]) -> Result<study::Study, StudyError> {
 fn run(name: &str, overrides: &[&str]) -> StudyResults {
     let study = study(name, overrides).expect("right");
     run_study(&study, 2, &mut |_, _, _| true).expect("a study that runs")
-}
-
-/// Metrics by axis values and phase.
-fn by_place(results: &StudyResults) -> BTreeMap<Vec<String>, BTreeMap<String, f64>> {
-    let mut found: BTreeMap<Vec<String>, BTreeMap<String, f64>> = BTreeMap::new();
-    for row in results.rows.iter() {
-        let value = row.metric.value.to_string().parse().expect("a number");
-        found.entry(row.axes.to_vec()).or_default().insert(row.metric.name.to_owned(), value);
-    }
-    found
 }
 
 fn place(test: &str, file_system: &str, flash: &str, rest: [&str; 7]) -> Vec<String> {

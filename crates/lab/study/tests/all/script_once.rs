@@ -6,10 +6,9 @@ use crate::support;
 use mount::{Driver, MountRequest};
 use nand::{Chip, FaultSettings, Storage};
 use script_runner::Setup;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use study::{StudyError, StudyResults, load, run_study};
-use support::Folder;
+use support::{Folder, by_place};
 
 const HEAD: &str = "name = \"small\"\ntitle = \"Small\"\nquestion = \"Which one?\"\nseed = 1\n\
     part = \"k9f2g08u0c\"\nblocks = 160\n[host]\nboard = \"s5pv210-datasheet\"\n\
@@ -22,8 +21,6 @@ const SCRIPT: &str = "mkdir d 755\nphase write\nputn d/f 0 20 644 5000 1000 x 1\
 /// Two processes side by side.
 const SIDE_BY_SIDE: &str =
     "concurrent { put a 644 20000 1000 x 1 fsync } { put b 644 20000 1000 x 2 fsync }\n";
-
-type Values = BTreeMap<String, f64>;
 
 fn study(name: &str, workload: &str, axes: &str) -> Result<(study::Study, Folder), StudyError> {
     let folder = Folder::new(&format!("script-{name}"));
@@ -38,16 +35,6 @@ fn study(name: &str, workload: &str, axes: &str) -> Result<(study::Study, Folder
 
 fn run(study: &study::Study, jobs: usize) -> StudyResults {
     run_study(study, jobs, &mut |_, _, _| true).expect("a study that runs")
-}
-
-/// Values of each combination of axes, which are in the order of their names.
-fn by_place(results: &StudyResults) -> BTreeMap<Vec<String>, Values> {
-    let mut found: BTreeMap<Vec<String>, Values> = BTreeMap::new();
-    for row in results.rows.iter() {
-        let value = row.metric.value.to_string().parse().expect("a number");
-        found.entry(row.axes.to_vec()).or_default().insert(row.metric.name.to_owned(), value);
-    }
-    found
 }
 
 fn place(words: &[&str]) -> Vec<String> {

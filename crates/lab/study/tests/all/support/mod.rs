@@ -67,3 +67,16 @@ pub(crate) fn value(results: &StudyResults, layer: &str, metric: &str) -> String
     let row = results.rows.iter().find(|row| row.axes[0] == layer && row.metric.name == metric);
     row.unwrap_or_else(|| panic!("no {metric} of {layer}")).metric.value.to_string()
 }
+
+/// Values of metrics by their names.
+pub(crate) type Values = BTreeMap<String, f64>;
+
+/// Values of each combination of axes, which are in the order of their names; the last is the phase.
+pub(crate) fn by_place(results: &StudyResults) -> BTreeMap<Vec<String>, Values> {
+    let mut found: BTreeMap<Vec<String>, Values> = BTreeMap::new();
+    for row in results.rows.iter() {
+        let value = row.metric.value.to_string().parse().expect("a number");
+        found.entry(row.axes.to_vec()).or_default().insert(row.metric.name.to_owned(), value);
+    }
+    found
+}
