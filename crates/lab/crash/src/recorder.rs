@@ -436,16 +436,14 @@ impl<F: FileSystem> FileSystem for Recorder<F> {
     ) -> Result<(), Errno> {
         let begun_at = self.now();
         self.real.exchange(caller, one, other).await?;
-        let paths = [one, other].map(|(directory, name)| self.path_of(directory, name));
         let [model_one, model_other] =
             [one, other].map(|(directory, name)| (self.shadow.number(directory), name));
         self.shadow.model.exchange(caller, model_one, model_other).await?;
         // Both names change with one group of nodes (`ubifs_jnl_xrename`): there is no state between.
         self.shadow.note(begun_at, None).await?;
-        let rows = self.shadow.newest().rows;
-        let moved = paths.iter().filter_map(|path| rows.get(path)).map(|row| row.inode);
-        let moved: Vec<InodeNumber> = moved.collect();
-        self.named(&moved, &[model_one.0, model_other.0]);
+        // UBIFS: a rename leaves its inode dirty, and its fsync writes it behind the names (`ubifs_rename`). An exchange
+        // does not: its names are noted in the buffer as those of the directories alone (`ubifs_jnl_xrename`).
+        self.named(&[], &[model_one.0, model_other.0]);
         Ok(())
     }
 

@@ -54,7 +54,8 @@ const GUARANTEE: Guarantee = Guarantee {
     keeps_modes: true,
     empties_before_unlink: &[],
     safe: "a file's bytes and attributes at its fsync, with its names and all names that were changed \
-           before them; all names when a new extended attribute is made; everything at sync and umount",
+           before them; names that were exchanged at the fsync of their directory; all names when a new \
+           extended attribute is made; everything at sync and umount",
     new_file: "safe with its name",
     beyond: "names, links and extended attributes as after one of the calls since, none left out; of each \
              file by itself mode, owner, size and each block of 4096 bytes old or new: bytes that were not \

@@ -298,3 +298,19 @@ fn processes_are_cut_call_by_call() {
         assert_eq!(outcome.violations().next(), None, "{kind}");
     }
 }
+
+/// A directory and a file exchange their names; then each kind of fsync that may write that, and more calls.
+#[test]
+fn an_exchange_is_safe_at_the_fsync_of_its_directory_and_not_of_what_was_moved() {
+    let calls = "mkdir d 755\nput a 644 0 1 t 0 fsync\nrename a d exchange\n";
+    // Neither JFFS2 nor YAFFS2 exchanges names.
+    for synced in ["fsync a", "fdatasync a", "fsync d", "fsync ."] {
+        let text = format!("{calls}{synced}\nmkdir e 755\nfsync .\n");
+        let outcome = run(&crash_on(32, "ubifs", &text, Sabotage::None), &Cuts::default());
+        assert_eq!(outcome.violations().next(), None, "{synced}");
+    }
+    // It is promised: where that fsync is forgotten, the names are lost.
+    let text = format!("{calls}fsync .\nput b 644 100 100 t 1 fsync\n");
+    let forgetful = crash_on(32, "ubifs", &text, Sabotage::ForgetSyncs);
+    assert!(run(&forgetful, &Cuts::default()).violations().next().is_some());
+}
