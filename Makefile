@@ -144,7 +144,8 @@ assertion-faults: ## Plant faults, and see which assertions fail; at most ten mi
 target/tools/bin/cargo-mutants:
 	cargo install --quiet --locked --root target/tools cargo-mutants@27.1.0
 
-docs: build ## Write docs/api.md, config-patterns.md, findings.md, fio.md, open-au.md, slc-cache.md, sqlite-cuts.md, sqlite-file-systems.md, write-amplification-by-file-system.md and the table of power-cuts.md
+docs: build ## Write docs/aging.md, api.md, config-patterns.md, findings.md, fio.md, open-au.md, slc-cache.md, sqlite-cuts.md, sqlite-file-systems.md, write-amplification-by-file-system.md and the table of power-cuts.md
+	$(BIN)/python scripts/aging_page.py
 	$(BIN)/python scripts/api_page.py
 	$(BIN)/python scripts/config_patterns.py
 	$(BIN)/python scripts/findings.py

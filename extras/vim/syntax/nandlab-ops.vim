@@ -17,7 +17,7 @@ syntax keyword nandlabInner fsync fsynceach noreplace exchange whiteout keep-siz
 syntax match nandlabStatement /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(concurrent\|every\|for\|repeat\|fails\|try\)\ze\(\s\|$\)/
 syntax match nandlabFunction /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(append\|chmod\|chown\|fallocate\|fdatasync\|fsync\|link\|mkdir\|mknod\|put\|putn\|read\|rename\|rmdir\|rwrite\|setxattr\|sleep\|symlink\|sync\|truncate\|unlink\|unlinkn\|utime\|write\)\ze\(\s\|$\)/
 syntax match nandlabIdentifier /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(close\|ftruncate\|open\|pread\|pwrite\)\ze\(\s\|$\)/
-syntax match nandlabPreProc /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(ack\|cmd\|drop\|end\|expect\|expect-tree\|load\|log\|mount\|phase\|powercut\|save\|settle\|snap\|tree\|umount\|workload\)\ze\(\s\|$\)/
+syntax match nandlabPreProc /\(^\s*\|\([{}]\|\<try\|\<E\u\+\)\s\+\)\@<=\(ack\|age\|cmd\|drop\|end\|expect\|expect-tree\|load\|log\|mount\|phase\|powercut\|save\|scrub\|settle\|snap\|tree\|umount\|wear\|workload\)\ze\(\s\|$\)/
 
 highlight default link nandlabComment Comment
 highlight default link nandlabVariable Special

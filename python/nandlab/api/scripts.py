@@ -52,6 +52,22 @@ class Script(Answer):
         """What the file system found damaged."""
         return tuple(self.answer["findings"])
 
+    @property
+    def scrubs(self) -> tuple[dict[str, Any], ...]:
+        """What each line `scrub` found: bit errors by file, and the conditions."""
+        return tuple(self.answer.get("scrubs", ()))
+
+    @property
+    def lost_first(self) -> tuple[str, ...]:
+        """Files that gave an error or wrong bytes at the first `scrub` where any did."""
+        lost = ([one["path"] for one in scrub["files"] if is_lost(one)] for scrub in self.scrubs)
+        return tuple(next(filter(None, lost), ()))
+
+
+def is_lost(file: Mapping[str, Any]) -> bool:
+    """Whether a file of a scrub gave an error or wrong bytes."""
+    return bool(file["error"] or file["wrong_bytes"])
+
 
 def script(
     file: str | Path,

@@ -6,6 +6,7 @@ from typing import Any
 
 from nandlab.api import scripts as api
 from nandlab.cli.action import Given, command
+from nandlab.cli.scrubs import print_scrubs
 from nandlab.terminal.output import counted, print_text
 from nandlab.terminal.tables import Column, print_rows, text_column
 
@@ -36,6 +37,7 @@ def script(found: api.Script, given: Given) -> None:
             print(f"directory: {answer['directory']}")
         return
     print_rows(title, _PHASES_OF_KERNEL if "kernel" in answer else _PHASES, rows)
+    print_scrubs(found)
 
 
 def _counted(counts: Mapping[str, int]) -> str:

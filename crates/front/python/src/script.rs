@@ -12,7 +12,8 @@ use nand::{Chip, FaultSettings, ImageError, ImageLayout, Storage};
 use pyo3::prelude::*;
 use script::ScriptError;
 use script_runner::{
-    LineTracks, Observed, PhaseCounts, Record, RunnerError, Setup, SoFar, counts_csv_of, sequence,
+    LineTracks, Observed, PhaseCounts, Record, RunnerError, Scrub, Setup, SoFar, counts_csv_of,
+    sequence,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,6 +28,8 @@ use std::rc::Rc;
 const PART: &str = "nandsim-64MiB";
 /// From an hour on, an interval of write-back stands for never.
 const NEVER_CENTISECS: u32 = 360_000;
+
+const NANOSECONDS_PER_HOUR: u64 = 3_600_000_000_000;
 
 /// Options of `run_script`, as JSON.
 #[derive(Deserialize)]
@@ -156,14 +159,39 @@ fn shown_phase(phase: &PhaseCounts) -> Value {
     })
 }
 
+fn shown_scrub(scrub: &Scrub) -> Value {
+    let path = |path: &[u8]| match String::from_utf8_lossy(path) {
+        root if root.is_empty() => ".".to_owned(),
+        path => path.into_owned(),
+    };
+    json!({
+        "place": scrub.place.behind_file(),
+        "aged_ms": scrub.aged.milliseconds,
+        "rated_hours": scrub.aged.rated_ns / NANOSECONDS_PER_HOUR,
+        "temperatures_celsius": scrub.aged.celsius,
+        "erase_cycles_min": scrub.erase_cycles.0,
+        "erase_cycles_max": scrub.erase_cycles.1,
+        "ecc_correctable_bits": scrub.ecc_correctable_bits,
+        "ecc_codeword_bytes": scrub.ecc_codeword_bytes,
+        "count": scrub.count,
+        "files": scrub.files.iter().map(|file| json!({
+            "path": path(&file.path),
+            "corrected_bits": file.corrected_bits,
+            "uncorrectable_reads": file.uncorrectable_reads,
+            "error": file.error,
+            "wrong_bytes": file.wrong_bytes,
+        })).collect::<Vec<_>>(),
+    })
+}
+
 impl Arguments {
     /// The answer of a whole run, or of one that was stopped and has no record.
     fn answer(&self, shown: &str, record: Option<&Record>, so_far: &SoFar) -> Value {
         let none = Record::default();
         let whole = record.unwrap_or(&none);
-        let (phases, profile, file_system) = match record {
-            Some(record) => (&record.phases, record.profile, record.file_system),
-            None => (&so_far.phases, so_far.profile, so_far.file_system),
+        let (phases, scrubs, profile, file_system) = match record {
+            Some(record) => (&record.phases, &record.scrubs, record.profile, record.file_system),
+            None => (&so_far.phases, &so_far.scrubs, so_far.profile, so_far.file_system),
         };
         let unfinished = so_far.unfinished.as_ref().filter(|_| record.is_none());
         json!({
@@ -186,6 +214,9 @@ impl Arguments {
             }).collect::<Vec<_>>(),
             "file_system": file_system,
             "profile": profile,
+            "part": self.part.as_deref().unwrap_or(PART),
+            "seed": self.seed,
+            "scrubs": scrubs.iter().map(shown_scrub).collect::<Vec<_>>(),
             "findings": whole.findings,
             "is_mounted": whole.is_mounted,
             "kept": whole.kept.keys().collect::<Vec<_>>(),

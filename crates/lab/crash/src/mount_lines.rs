@@ -86,6 +86,11 @@ impl MountWay {
             | ControlLine::AtRest(_)
             // Such lines would exchange the chip whose operations are in the journal.
             | ControlLine::Unmount => return Ok(()),
+            line if line.is_aging() => {
+                return Err("cuts are made on a chip without bit errors: leave `age`, `wear` and \
+                            `scrub` out"
+                    .into());
+            }
             _ => {
                 return Err(
                     "a script whose power is cut at every operation keeps its chip, which is attached \

@@ -65,6 +65,12 @@ pub const COMMANDS: &[CommandRow] = &[
         "the application has told its user that step N is done: a cut behind it must not take that back",
     ),
     row(
+        "age",
+        Harness,
+        &["age DURATION [at TEMPERATURE]"],
+        "lets time pass for the cells of the chip alone, at 40C or another temperature: `age 3 years at 55C`",
+    ),
+    row(
         "append",
         Call,
         &["append PATH LENGTH CHUNK KIND SEED [SYNC]"],
@@ -247,6 +253,12 @@ pub const COMMANDS: &[CommandRow] = &[
         "writes COUNT blocks at random multiples of BLOCK",
     ),
     row("save", Harness, &["save NAME COPIES"], "keeps a copy of the chip under a name"),
+    row(
+        "scrub",
+        Harness,
+        &["scrub"],
+        "reads every file from the chip, and tells bit errors by file; nothing is written again",
+    ),
     row("settle", Harness, &["settle TIME"], "waits until the chip has been idle for this time"),
     row(
         "setxattr",
@@ -275,6 +287,12 @@ pub const COMMANDS: &[CommandRow] = &[
         "removes the names PREFIX00000 and so on, from FIRST to before END",
     ),
     row("utime", Call, &["utime PATH ACCESSED MODIFIED"], "sets the times, in seconds"),
+    row(
+        "wear",
+        Harness,
+        &["wear CYCLES"],
+        "every block counts as erased so often: what bit errors depend on; contents stay",
+    ),
     row("workload", Harness, &["workload NAME"], "names the workload, for the reader"),
     row(
         "write",

@@ -7,6 +7,7 @@
 //! is handed to the program that runs the script. [`COMMANDS`] is the table of all commands, and
 //! `docs/scripts.md` describes the language.
 
+mod aging;
 mod commands;
 mod data;
 mod editors;

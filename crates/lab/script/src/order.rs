@@ -181,6 +181,9 @@ impl<'a> Order<'a> {
             {
                 Err(format!("no tree was kept as `{name}`: put `tree {name}` before this line"))
             }
+            ControlLine::Age { .. } | ControlLine::Wear { .. } => self.needs_chip(),
+            ControlLine::Scrub if self.is_mounted => Ok(()),
+            ControlLine::Scrub => Err("nothing is mounted: a mount line must come first".into()),
             ControlLine::Settle { .. }
             | ControlLine::Log(_)
             | ControlLine::Workload(_)

@@ -205,6 +205,13 @@ pub struct Volume {
     pub name: String,
 }
 
+impl ControlLine {
+    /// The line is about bit errors of the chip, which are drawn in scripts with such a line alone.
+    pub fn is_aging(&self) -> bool {
+        matches!(self, Self::Age { .. } | Self::Wear { .. } | Self::Scrub)
+    }
+}
+
 /// Lines that control the run itself: mounts, phases, chips that are kept and exchanged. The process of the
 /// script makes no call for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -265,6 +272,20 @@ pub enum ControlLine {
     Load(String),
     /// `powercut`: the supply fails between two operations, and comes back.
     PowerCut,
+    /// `age DURATION [at TEMPERATURE]`: the chip lies without power.
+    Age {
+        /// How long, in milliseconds.
+        milliseconds: u64,
+        /// How warm it is.
+        celsius: i32,
+    },
+    /// `wear CYCLES`: every block counts as erased so often.
+    Wear {
+        /// Erases of each block.
+        cycles: u32,
+    },
+    /// `scrub`: reads every file, and tells bit errors by file.
+    Scrub,
     /// `expect`, `expect-tree`, `tree` and `ack`: what the application relies on.
     AtRest(RestLine),
 }

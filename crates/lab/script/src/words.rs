@@ -1,6 +1,7 @@
 //! The words of a command, read as a step.
 
 use crate::DataKind;
+use crate::aging::{RATED_CELSIUS, aged_milliseconds, celsius_of};
 use crate::commands::{COMMANDS, Group};
 use crate::rest::{Expect, RestLine, file_expectation};
 use crate::step::{
@@ -202,6 +203,9 @@ impl<'a> Words<'a> {
             "umount" => ControlLine::Unmount,
             "drop" => ControlLine::DropCaches,
             "settle" => ControlLine::Settle { milliseconds: self.milliseconds()? },
+            "age" => self.age()?,
+            "wear" => ControlLine::Wear { cycles: self.number("the number of cycles")? },
+            "scrub" => ControlLine::Scrub,
             "cmd" => self.program()?,
             "snap" => ControlLine::Snap(self.word("a name")?.to_owned()),
             "save" => {
@@ -223,6 +227,29 @@ impl<'a> Words<'a> {
             }
             other => return Err(unknown(other)),
         })
+    }
+
+    /// `age 3 years at 55C`, or `age 90d`.
+    fn age(&mut self) -> Result<ControlLine, String> {
+        let first = self.word("the duration")?;
+        // A number alone has its unit in the next word.
+        let milliseconds = if first.bytes().all(|byte| byte.is_ascii_digit()) {
+            let unit = self.word("the unit of the duration")?;
+            aged_milliseconds(first, unit)?
+        } else {
+            let digits = first.bytes().take_while(u8::is_ascii_digit).count();
+            let (number, unit) = first.split_at(digits);
+            aged_milliseconds(number, unit)?
+        };
+        let celsius = match self.next() {
+            None => RATED_CELSIUS,
+            Some("at") => celsius_of(self.word("the temperature")?)?,
+            Some(other) => {
+                let hint = suggestion::hint(other, ["at"]);
+                return Err(format!("`{other}` stands where `at` must{hint}"));
+            }
+        };
+        Ok(ControlLine::Age { milliseconds, celsius })
     }
 
     fn expectation(&mut self) -> Result<Expect, String> {

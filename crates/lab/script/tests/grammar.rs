@@ -251,7 +251,7 @@ fn every_shipped_script_is_read() {
         }
     }
     let examples = examples();
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for text in examples {
         if let Err(error) = parse(&text) {
             panic!("{error}\n{text}");

@@ -6,15 +6,19 @@
 //! [`counts_csv`] and [`sequence`] write a record down. Nothing here tells one file system from
 //! another: they come from the table of `mount`.
 
+mod aging;
 mod prepare;
 mod process_ends;
 mod record;
+mod scrub;
 mod session;
 mod tables;
 mod timeline_of_lines;
 
+pub use aging::Aged;
 pub use prepare::prepare;
 pub use record::{Failure, LogLine, PhaseCounts, Record, SoFar};
+pub use scrub::{FileErrors, Scrub};
 pub use session::{Observed, RunnerError, Setup, Watch, run, run_observed};
 pub use tables::{COUNTS_HEAD, counts_csv, counts_csv_of, sequence};
 pub use timeline_of_lines::LineTracks;

@@ -1,5 +1,6 @@
 //! What can be said of a script before it runs.
 
+use crate::aging::check_age;
 use crate::{RunnerError, Setup};
 use file_systems::{KINDS, find_kind};
 use mount::BlockDeviceChoice;
@@ -82,7 +83,10 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
             | ControlLine::Save(_)
             | ControlLine::Load(_)
             | ControlLine::RemoveChip
-            | ControlLine::AddChip,
+            | ControlLine::AddChip
+            | ControlLine::Age { .. }
+            | ControlLine::Wear { .. }
+            | ControlLine::Scrub,
         ) if setup.request.block.device != BlockDeviceChoice::MtdBlock => {
             let device = setup.request.block.device.name();
             Err(format!(
@@ -92,6 +96,9 @@ fn check(step: &Step, setup: &Setup) -> Result<(), String> {
         Step::Control(ControlLine::Attach(_)) => {
             // The device is attached as the file systems over UBI would attach it.
             KINDS.iter().filter(|kind| kind.is_over_ubi).try_for_each(profiled)
+        }
+        Step::Control(ControlLine::Age { milliseconds, celsius }) => {
+            check_age(*milliseconds, *celsius)
         }
         Step::Control(ControlLine::Settle { milliseconds }) | Step::Sleep { milliseconds } => {
             check_time(*milliseconds)

@@ -1,5 +1,6 @@
 //! What a run of a script leaves, and how it is measured.
 
+use crate::Scrub;
 use mtd::{Mtd, Operation, OperationCounts};
 use nand::Chip;
 use script::{Lateness, Place};
@@ -51,6 +52,8 @@ pub struct Record {
     pub lateness: Vec<Lateness>,
     /// What the file systems found wrong with the medium, a sentence each.
     pub findings: Vec<String>,
+    /// What each line `scrub` found, in the order of their runs.
+    pub scrubs: Vec<Scrub>,
     /// Name of the first file system that was mounted.
     pub file_system: Option<&'static str>,
     /// Name of its profile.
@@ -68,6 +71,8 @@ pub struct SoFar {
     pub unfinished: Option<PhaseCounts>,
     /// Where that line stands; line 0 before the first.
     pub place: Place,
+    /// What lines `scrub` have found.
+    pub scrubs: Vec<Scrub>,
     /// Name of the file system of the run, as [`Record::file_system`] has it.
     pub file_system: Option<&'static str>,
     /// Name of the profile of the run, as [`Record::profile`] has it.
@@ -99,6 +104,7 @@ impl SoFar {
     ) {
         // Phases that have ended do not change: only new ones are copied, for this comes after every line.
         self.phases.extend_from_slice(&record.phases[self.phases.len()..]);
+        self.scrubs.extend_from_slice(&record.scrubs[self.scrubs.len()..]);
         self.unfinished = unfinished;
         self.place = place;
         self.file_system = record.file_system;

@@ -1,7 +1,9 @@
 //! Carrying a script out, on one machine after another.
 
+use crate::aging::{Aged, age_or_wear, draws_bit_errors};
 use crate::process_ends::ProcessEnds;
 use crate::record::{Meter, note_failure};
+use crate::scrub::{MountAsked, Stand, Written, scrub};
 use crate::{LineTracks, Record, SoFar, prepare};
 use file_systems::find_kind;
 use fs_api::Errno;
@@ -116,8 +118,14 @@ pub fn run_observed(
         progress: Rc::new(RefCell::new(Progress { done: 0, watch })),
         so_far: observed.so_far.clone(),
         timeline: observed.timeline.clone(),
+        draws_bit_errors: draws_bit_errors(&script),
+        aged: Aged::default(),
+        written: Written::default(),
     };
     let mut chip = chip;
+    if session.draws_bit_errors {
+        chip.keep_bit_errors(session.setup.request.seed);
+    }
     loop {
         let driver = session.setup.driver.clone();
         let seed = session.setup.request.seed;
@@ -144,7 +152,7 @@ struct Session {
     count: u64,
     /// Simulated time on the machines before this one.
     clock_base_ns: u64,
-    /// The last command was carried out.
+    /// The last command was carried out, or an aged chip could not be mounted.
     is_over: bool,
     meter: Meter,
     /// `log on`: kept over a change of machines.
@@ -155,6 +163,10 @@ struct Session {
     progress: Rc<RefCell<Progress>>,
     so_far: Rc<RefCell<SoFar>>,
     timeline: Option<LineTracks>,
+    /// The script has a line about aging.
+    draws_bit_errors: bool,
+    aged: Aged,
+    written: Written,
 }
 
 /// Commands that were begun, and who is told of them.
@@ -176,6 +188,8 @@ impl Progress {
 /// What is mounted, and the process that works on it.
 struct Mount {
     mounted: Mounted,
+    kind: &'static Kind,
+    request: MountRequest,
     runner: Runner<mount::SharedMount>,
 }
 
@@ -213,6 +227,9 @@ impl Session {
             }
             if !self.event(event, &machine, &mut mount).await {
                 return self;
+            }
+            if self.is_over {
+                break;
             }
         }
         self.is_over = true;
@@ -284,6 +301,7 @@ impl Session {
         mount: Option<&Mount>,
     ) -> Result<(), (Place, String)> {
         let Some(Mount { runner, .. }) = mount else { return Ok(()) };
+        self.written = Written::default();
         let ends = Rc::new(ProcessEnds {
             progress: self.progress.clone(),
             count: self.count,
@@ -330,6 +348,8 @@ impl Session {
                 Ok(())
             }
             _ => {
+                // What was written before time passed is not all that the files hold now.
+                self.written = Written::default();
                 let mount = mount.as_ref().expect("prepared scripts mount first");
                 match mount.runner.carry_out(command).await {
                     Ok(None) => Ok(()),
@@ -374,12 +394,12 @@ impl Session {
                 let mut request = self.setup.request.clone();
                 request.options.extend_from_slice(options);
                 request.ubi.volume = source.strip_prefix("ubi0:").map(str::to_owned);
-                *mount = Some(self.mount(machine, kind, &request).await?);
+                *mount = self.mount_or_lose(place, machine, kind, &request).await?;
             }
             ControlLine::MountGiven { .. } => {
                 let kind = self.setup.kind.expect("prepared scripts name the file system");
                 let request = self.setup.request.clone();
-                *mount = Some(self.mount(machine, kind, &request).await?);
+                *mount = self.mount_or_lose(place, machine, kind, &request).await?;
             }
             ControlLine::Unmount => {
                 let open =
@@ -407,16 +427,43 @@ impl Session {
                     }
                 }
             }
+            ControlLine::Age { .. } => {
+                if let Err(error) = synced(mount.as_ref()).await {
+                    return self.failed(place, &Failed::Call(RunError::new("age", error)));
+                }
+                self.written.keep(machine);
+                age_or_wear(line, machine, &mut self.aged);
+            }
+            ControlLine::Wear { .. } => age_or_wear(line, machine, &mut self.aged),
+            ControlLine::Scrub => {
+                // What is compared lies on the chip, and not in memory alone.
+                if let Err(error) = synced(mount.as_ref()).await {
+                    return self.failed(place, &Failed::Call(RunError::new("scrub", error)));
+                }
+                let Mount { mounted, kind, request, .. } =
+                    mount.as_ref().expect("prepared scripts mount first");
+                let errors = &self.setup.part.errors;
+                let stand = Stand { machine, errors, place, aged: &self.aged };
+                let asked = MountAsked { driver: &self.setup.driver, kind, request };
+                let found = scrub(&stand, mounted, &asked, &mut self.written).await?;
+                self.record.scrubs.push(found);
+            }
             ControlLine::Settle { milliseconds } => wait_until_idle(machine, *milliseconds).await?,
             ControlLine::AddChip => {
+                self.written = Written::default();
                 let part = &self.setup.part;
                 // A new chip of the part, without the faults that were asked of the first.
-                mtd.replace_chip(Chip::new(part, Storage::Bytes, &FaultSettings::default()));
+                let mut chip = Chip::new(part, Storage::Bytes, &FaultSettings::default());
+                if self.draws_bit_errors {
+                    chip.keep_bit_errors(self.setup.request.seed);
+                }
+                mtd.replace_chip(chip);
             }
             ControlLine::Snap(name) | ControlLine::Save(name) => {
                 self.record.kept.insert(name.clone(), copy(mtd));
             }
             ControlLine::Load(name) => {
+                self.written = Written::default();
                 let kept = self.record.kept.get(name).expect("prepared scripts keep first");
                 // A copy, so that the kept chip can be loaded again.
                 mtd.replace_chip(kept.clone());
@@ -429,6 +476,7 @@ impl Session {
             | ControlLine::Attach(_)
             | ControlLine::MakeVolume(_)
             | ControlLine::Detach => {
+                self.written = Written::default();
                 self.ubi(line, machine).await.map_err(|error| error.to_string())?;
             }
         }
@@ -468,6 +516,26 @@ impl Session {
         }
     }
 
+    /// Mounts. That an aged chip cannot be mounted is what the script asks for: it ends with that finding.
+    async fn mount_or_lose(
+        &mut self,
+        place: &Place,
+        machine: &Machine,
+        kind: &'static Kind,
+        request: &MountRequest,
+    ) -> Result<Option<Mount>, String> {
+        match self.mount(machine, kind, request).await {
+            Err(reason) if self.aged.milliseconds > 0 => {
+                let errors = &self.setup.part.errors;
+                let stand = Stand { machine, errors, place, aged: &self.aged };
+                self.record.scrubs.push(stand.mount_failed(&reason));
+                self.is_over = true;
+                Ok(None)
+            }
+            mounted => mounted.map(Some),
+        }
+    }
+
     async fn mount(
         &mut self,
         machine: &Machine,
@@ -484,7 +552,15 @@ impl Session {
         let runner = Runner::new(&machine.sim, mounted.vfs.clone(), epoch_seconds)
             .with_epoch_nanoseconds(epoch_nanoseconds)
             .with_clock_base(self.clock_base_ns);
-        Ok(Mount { mounted, runner })
+        Ok(Mount { mounted, kind, request: request.clone(), runner })
+    }
+}
+
+/// Writes what is dirty, if anything is mounted.
+async fn synced(mount: Option<&Mount>) -> Result<(), Errno> {
+    match mount {
+        Some(Mount { mounted, .. }) => mounted.vfs.sync().await,
+        None => Ok(()),
     }
 }
 

@@ -381,6 +381,7 @@ impl Mtd {
         if let Some(note) = self.note
             && !read.is_sound
             && (corrected_bits, lost_steps) == (0, 0)
+            && self.chip.borrow().flipped_bits().is_empty()
         {
             self.chip.borrow().note_page(self.address(page), note);
         }
@@ -627,8 +628,9 @@ impl Mtd {
                 None => true,
                 Some(_) => self.note.is_some() && chip.noted(at) == self.note,
             };
-            // A bad block shows its mark, which may stand where a layout keeps codes.
-            (read, is_known && !chip.is_bad(at.block))
+            // A bad block shows its mark, which may stand where a layout keeps codes. Wrong bits of this read are
+            // not those that the codes were made of.
+            (read, is_known && !chip.is_bad(at.block) && chip.flipped_bits().is_empty())
         };
         self.record(operation);
         match read {

@@ -3,13 +3,14 @@
 //! Bit errors: the raw bit error rate (RBER) of a page is the sum of a wear, a retention and a
 //! read-disturb term in their usual empirical forms (power laws of the cycle count; see the part
 //! files for the constants and sources). Each ECC codeword draws its errors from the binomial
-//! distribution; a codeword with more than the correctable number is uncorrectable. Formulae and
-//! sources: docs/chips.md. Left out: dependence between neighbouring cells, bits of the ECC itself
-//! and of the spare area, read retries, temperature other than the rated one.
+//! distribution, anew at each read or once for all reads; a codeword with more than the correctable
+//! number is uncorrectable, and raw reads show its wrong bits. Formulae and sources: docs/chips.md. Left out: dependence between neighbouring cells, bits of
+//! the ECC itself and of the spare area, read retries. Temperature: `temperature.rs`.
 
 use crate::Geometry;
 use crate::random::Stream;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 // A Julian year.
 const YEAR_NS: f64 = 365.25 * 86_400.0 * 1e9;
@@ -138,6 +139,10 @@ pub(crate) struct Faults {
     settings: FaultSettings,
     failures: Stream,
     bits: Stream,
+    flips: Stream,
+    /// What the errors of a codeword are drawn from if they stay from read to read; none if each read draws
+    /// them anew.
+    cells: Option<u64>,
     /// Erases each block endures; empty without wear-out.
     endurance: Vec<u32>,
     /// Reads of each block since its erase; empty without bit errors.
@@ -145,6 +150,8 @@ pub(crate) struct Faults {
     /// Time of the last program of each page; empty without bit errors.
     programmed_at_ns: Vec<u64>,
     now_ns: u64,
+    /// Bits of the page under way that read wrongly, in codewords that the ECC gave up.
+    flipped_bits: Vec<u32>,
 }
 
 impl Faults {
@@ -166,12 +173,24 @@ impl Faults {
         Self {
             failures: Stream::new(settings.seed, "failures"),
             bits: Stream::new(settings.seed, "bit errors"),
+            flips: Stream::new(settings.seed, "flipped bits"),
+            cells: None,
             endurance,
             block_reads: vec![0; tracked(geometry.blocks)],
             programmed_at_ns: vec![0; tracked(geometry.pages())],
             now_ns: 0,
+            flipped_bits: Vec::new(),
             settings,
         }
+    }
+
+    pub(crate) fn settings(&self) -> &FaultSettings {
+        &self.settings
+    }
+
+    /// Bit errors stay from read to read: retention and wear change cells, not single reads.
+    pub(crate) fn keep_errors(&mut self) {
+        self.cells = Some(Stream::new(self.settings.seed, "cells").next_u64());
     }
 
     /// Takes over reads and ages from the state before these settings.
@@ -223,6 +242,7 @@ impl Faults {
         bytes: u32,
     ) -> ReadErrors {
         let mut errors = ReadErrors { corrected_bits: 0, is_uncorrectable: false };
+        self.flipped_bits.clear();
         if !self.settings.bit_errors {
             return errors;
         }
@@ -238,15 +258,29 @@ impl Faults {
         let mut left = bytes;
         while left > 0 {
             let codeword_bytes = left.min(model.ecc_codeword_bytes);
+            let first = (bytes - left) * 8;
+            let codeword_bits = codeword_bytes * 8;
             left -= codeword_bytes;
-            let bits = self.bits.binomial(codeword_bytes * 8, rber);
+            let mut own = self.cells.map(|cells| {
+                let codeword = u64::from(first / (model.ecc_codeword_bytes * 8));
+                cells_of(cells, page_index, cycles, codeword)
+            });
+            let bits = own.as_mut().unwrap_or(&mut self.bits).binomial(codeword_bits, rber);
             if bits > model.ecc_correctable_bits {
                 errors.is_uncorrectable = true;
+                let flips = own.as_mut().unwrap_or(&mut self.flips);
+                let flipped = draw_flips(flips, codeword_bits, bits);
+                self.flipped_bits.extend(flipped.into_iter().map(|bit| first + bit));
             } else {
                 errors.corrected_bits += u64::from(bits);
             }
         }
         errors
+    }
+
+    /// Bits of the page read last that its ECC gave up, counted from the first bit of the data.
+    pub(crate) fn flipped_bits(&self) -> &[u32] {
+        &self.flipped_bits
     }
 
     fn worn_probability(&self, at_rating: f64, model: &ErrorModel, cycles: u32) -> f64 {
@@ -262,4 +296,28 @@ impl Faults {
         // failures.
         probability > 0.0 && self.failures.unit() < probability
     }
+}
+
+/// The stream of one codeword between two erases of its block.
+///
+/// Each codeword has its own, and the errors of a binomial draw are gaps between successes: the same stream
+/// gives no fewer errors at a higher rate. So time and reads only add errors.
+fn cells_of(cells: u64, page_index: usize, cycles: u32, codeword: u64) -> Stream {
+    // No two places share a number: 2^28 pages, 2^28 cycles and 2^8 codewords of a page.
+    debug_assert!(page_index < 1 << 28 && cycles < 1 << 28 && codeword < 1 << 8, "{page_index}");
+    let place = (page_index as u64) << 36 | u64::from(cycles) << 8 | codeword;
+    Stream::new(cells ^ place, "codeword")
+}
+
+/// Draws which bits of a codeword are wrong, by Floyd's method: each once, whatever their number.
+fn draw_flips(stream: &mut Stream, codeword_bits: u32, bits: u32) -> BTreeSet<u32> {
+    debug_assert!(bits <= codeword_bits, "a bit is wrong once");
+    let mut drawn = BTreeSet::new();
+    for last in codeword_bits - bits..codeword_bits {
+        let bit = stream.below(last + 1);
+        if !drawn.insert(bit) {
+            drawn.insert(last);
+        }
+    }
+    drawn
 }

@@ -18,6 +18,7 @@ mod journal;
 mod part;
 mod table;
 mod tag;
+mod temperature;
 mod timing;
 mod word_line;
 
@@ -35,4 +36,5 @@ pub use journal::RawOperation;
 pub use part::{DEFAULT_PART, Part, PartError, load_part};
 pub use table::{catalogue, find_part};
 pub use tag::{Role, Tag};
+pub use temperature::{RETENTION_RATED_CELSIUS, rated_retention_ns, retention_acceleration};
 pub use timing::{BUS_MODES, BusMode, Timing};

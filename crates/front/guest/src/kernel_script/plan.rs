@@ -91,6 +91,13 @@ fn check(step: &Step, given: Option<&str>) -> Result<(), String> {
                     .into(),
             );
         }
+        Step::Control(line) if line.is_aging() => {
+            return Err(
+                "the chip of a kernel has no model of bit errors: `age`, `wear` and `scrub` are \
+                        carried out by the simulation only, without --in kernel"
+                    .into(),
+            );
+        }
         Step::Control(ControlLine::Settle { milliseconds }) | Step::Sleep { milliseconds } => {
             check_time(*milliseconds)?;
         }

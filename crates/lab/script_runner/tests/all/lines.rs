@@ -7,7 +7,7 @@ use nand::{Chip, FaultSettings, Storage, find_part};
 use script_runner::{Record, RunnerError, Setup, counts_csv, prepare, run, sequence};
 use std::rc::Rc;
 
-fn setup(file_system: Option<&str>) -> Setup {
+pub(crate) fn setup(file_system: Option<&str>) -> Setup {
     let mut part = find_part("nandsim-64MiB").expect("in the catalogue");
     part.geometry.blocks = 32;
     let layout = find_layout("linux-large").expect("in the table");
@@ -21,13 +21,13 @@ fn setup(file_system: Option<&str>) -> Setup {
     }
 }
 
-fn play(text: &str, setup: &Setup) -> Result<(Chip, Record), RunnerError> {
+pub(crate) fn play(text: &str, setup: &Setup) -> Result<(Chip, Record), RunnerError> {
     let commands = script::parse(text).expect("a script");
     let chip = Chip::new(&setup.part, Storage::Bytes, &FaultSettings::default());
     run(&commands, chip, setup, Box::new(|_, _| true))
 }
 
-fn refused(text: &str, file_system: Option<&str>) -> String {
+pub(crate) fn refused(text: &str, file_system: Option<&str>) -> String {
     let commands = script::parse(text).expect("a script");
     prepare(&commands, &setup(file_system)).expect_err("refused").to_string()
 }

@@ -56,7 +56,8 @@ impl Chip {
     /// Either may be shorter than its area. The first page of a bad block shows its mark.
     ///
     /// # Errors
-    /// As [`Chip::read_data`]; the bytes of a page that the part's ECC gives up are there all the same.
+    /// As [`Chip::read_data`]; the bytes of a page that the part's ECC gives up are there all the same, with the
+    /// wrong bits of the codewords that it gave up.
     pub fn read_raw(
         &mut self,
         at: PageAddress,
@@ -71,11 +72,23 @@ impl Chip {
         if let Some(bytes) = &self.bytes {
             bytes.read(at, data, oob);
         }
+        // What is stored stays as it is: the errors are of this read.
+        for bit in self.flipped_bits() {
+            if let Some(byte) = data.get_mut((bit / 8) as usize) {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
         let mark = self.geometry.bad_mark_oob_offset as usize;
         if at.page == 0 && self.is_bad(at.block) && mark < oob.len() {
             oob[mark] = 0;
         }
         read.map(drop)
+    }
+
+    /// Bits of the last read that were wrong in codewords which the ECC gave up, counted from the first bit of
+    /// the data. A page that a power cut tore has none: its bytes are what they are.
+    pub fn flipped_bits(&self) -> &[u32] {
+        self.faults.as_ref().map_or(&[], |faults| faults.flipped_bits())
     }
 
     /// Reads the spare area of a page alone.

@@ -64,6 +64,20 @@ impl Chip {
         self.watch();
     }
 
+    /// Shows bit errors from now on that stay from read to read, until their block is erased; other faults of
+    /// the chip stay as they are.
+    ///
+    /// Retention and wear change cells, so that a second read meets the same errors, and a later one those and
+    /// more. Errors of single reads (noise of sensing) are left out.
+    pub fn keep_bit_errors(&mut self, seed: u64) {
+        let known = self.faults.as_ref().map(|faults| faults.settings().clone());
+        let settings = FaultSettings { seed, bit_errors: true, ..known.unwrap_or_default() };
+        self.set_faults(&settings);
+        if let Some(faults) = &mut self.faults {
+            faults.keep_errors();
+        }
+    }
+
     /// Lets `duration_ns` of simulated time pass for retention; without bit errors it has no effect.
     pub fn age(&mut self, duration_ns: u64) {
         if let Some(faults) = &mut self.faults {

@@ -185,3 +185,62 @@ fn a_seed_decides_everything() {
     let mut copy = chip.clone();
     assert_eq!(read_often(&mut chip, 500), read_often(&mut copy, 500), "a clone goes on alike");
 }
+
+/// Wrong bits of a raw read: where they stand, and how many.
+fn wrong_bits(chip: &mut Chip, written: &[u8]) -> Vec<u32> {
+    let mut found = vec![0; written.len()];
+    let _ = chip.read_raw(AT, &mut found, &mut []);
+    let is_wrong = |bit: &u32| {
+        let (byte, mask) = ((bit / 8) as usize, 1 << (bit % 8));
+        (found[byte] ^ written[byte]) & mask != 0
+    };
+    (0..written.len() as u32 * 8).filter(is_wrong).collect()
+}
+
+#[test]
+fn a_codeword_that_the_ecc_gives_up_shows_its_wrong_bits_and_keeps_what_is_stored() {
+    let written: Vec<u8> = (0..=255).collect();
+    let mut part = quiet_part();
+    let chip_at = |part: &Part, rber: f64| {
+        let mut part = part.clone();
+        part.errors.rber_fresh = rber;
+        let mut chip = Chip::new(&part, Storage::Bytes, &bit_errors(9));
+        chip.program_raw(AT, &written, &[]).expect("program");
+        chip
+    };
+    // Codewords of 1,024 bits: four errors on average, and four are corrected.
+    let mut chip = chip_at(&part, 4e-3);
+    let mut given_up = 0;
+    for _ in 0..200 {
+        let before = chip.ecc_counters().uncorrectable_reads;
+        let wrong = wrong_bits(&mut chip, &written);
+        assert_eq!(wrong, chip.flipped_bits());
+        given_up += usize::from(!wrong.is_empty());
+        let is_counted = chip.ecc_counters().uncorrectable_reads > before;
+        assert_eq!(!wrong.is_empty(), is_counted, "a corrected codeword shows no error");
+        // Each codeword by itself: one that is given up has more errors than are corrected.
+        for codeword in 0..2 {
+            let bits = wrong.iter().filter(|bit| *bit / 1024 == codeword).count();
+            assert!(bits == 0 || bits > 4, "{wrong:?}");
+        }
+    }
+    assert!((40..160).contains(&given_up), "{given_up} of 200 reads");
+    // All bits are wrong, each once; the code and the stored bytes are what they were.
+    let mut inverted = chip_at(&part, 1.0);
+    assert_eq!(wrong_bits(&mut inverted, &written).len(), 2048);
+    part.errors.ecc_correctable_bits = 1024;
+    assert_eq!(wrong_bits(&mut chip_at(&part, 1.0), &written), []);
+}
+
+#[test]
+fn errors_that_stay_are_in_the_same_bits_at_each_raw_read() {
+    let written: Vec<u8> = (0..=255).collect();
+    let mut part = quiet_part();
+    part.errors.rber_fresh = 2e-2;
+    let mut chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+    chip.program_raw(AT, &written, &[]).expect("program");
+    chip.keep_bit_errors(9);
+    let wrong = wrong_bits(&mut chip, &written);
+    assert!(wrong.len() > 4, "{wrong:?}");
+    assert_eq!(wrong, wrong_bits(&mut chip, &written));
+}

@@ -9,5 +9,6 @@ mod part_files;
 mod power_cut;
 mod rules;
 mod support;
+mod temperature;
 mod torn;
 mod wear_out;
