@@ -134,7 +134,9 @@ fn known(options: &OpenOptions) -> Result<Known, ImageError> {
         file_system,
         layout,
         has_ecc,
-        has_oob: options.has_oob,
+        // A code lies in spare areas: without the word of `--oob`, a dump of erased pages would be taken for one
+        // without them.
+        has_oob: options.has_oob.or(has_ecc.filter(|has_ecc| *has_ecc)),
         page_bytes,
         block_bytes,
         is_block_size_given: options.block_bytes.is_some(),

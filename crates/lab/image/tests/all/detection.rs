@@ -204,3 +204,21 @@ fn a_single_torn_page_does_not_hide_that_pages_have_ecc() {
     let image = load(dump, &OpenOptions::default()).expect("certain");
     assert_eq!(chip(&image).layout.name, "linux-large");
 }
+
+/// A chip whose first clean marker was torn: nothing else is written. As bytes without spare areas its size fits, too,
+/// and JFFS2 would be empty. The kernel refuses to mount it (`jffs2_scan_medium` of `fs/jffs2/scan.c`).
+#[test]
+fn a_code_means_that_there_are_spare_areas() {
+    let mut dump = vec![0xff; 40 * 64 * PAGE_BYTES];
+    assert!(dump.len().is_multiple_of(DATA_BYTES), "the size of a dump without spare areas");
+    let torn = (39 * 64) * PAGE_BYTES + DATA_BYTES + 2;
+    // Half of the bits of a marker that were to become zeros did.
+    dump[torn..torn + 4].copy_from_slice(&[0xa5, 0x19, 0xbb, 0xf4]);
+    let options = OpenOptions {
+        file_system: Some("jffs2".into()),
+        ecc: Some("hamming".into()),
+        ..OpenOptions::default()
+    };
+    let refused = load(dump, &options).and_then(|image| names(&image)).expect_err("no node");
+    assert!(refused.to_string().contains("no valid node"), "{refused}");
+}
