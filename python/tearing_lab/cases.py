@@ -95,7 +95,7 @@ def judge(
             verdict.faults += [f"ls tells damage: {one}" for one in damage]
             _check(verdict, image, options)
     except NandlabError as error:
-        if _may_be_lost(verdict) and recovery.is_refused:
+        if (_may_be_lost(verdict) or _has_no_node(error, recovery)) and recovery.is_refused:
             verdict.outcome = "neither mounts it"
         else:
             verdict.faults.append(f"refused: {error}")
@@ -146,6 +146,11 @@ def _may_be_lost(verdict: Verdict) -> bool:
     # without any node then (`jffs2_scan_medium` in fs/jffs2/scan.c: "Cowardly refusing").
     is_torn_mark = (verdict.kind, verdict.shape) == ("spare-program", "random-bits")
     return verdict.kind in LOSING_KINDS or is_torn_mark
+
+
+def _has_no_node(error: NandlabError, recovery: Recovery) -> bool:
+    """Both say that JFFS2 has no node: the first program of the medium was torn."""
+    return "no valid node" in str(error) and "no valid JFFS2 nodes" in recovery.messages
 
 
 def _is_lost_alike(verdict: Verdict, recovery: Recovery, *, has_damage: bool) -> bool:

@@ -82,8 +82,8 @@ def fitting(folder: Path) -> list[Path]:
 
 
 def image_options(file_system: str) -> dict[str, object]:
-    """How images are opened. A torn page has no ECC that could tell the code: it is named."""
-    chip = {"ecc": "hamming"} if file_system != "nilfs2" else {}
+    """How images are opened. A torn page has no ECC that could tell the layout: it is named."""
+    chip = {"oob_layout": "linux-large"} if file_system != "nilfs2" else {}
     return {"fs": file_system, **chip}
 
 

@@ -433,3 +433,28 @@ fn a_name_that_disagrees_with_its_sum_is_told_and_not_extracted() {
         dump.flip(at, 2);
     }
 }
+
+/// The collector writes a name again with the next version of its directory, and erases the old one
+/// (`jffs2_garbage_collect_dirent` of `fs/jffs2/gc.c`): a version is missing, and no name.
+#[test]
+fn names_that_the_collector_wrote_again_are_not_lost() {
+    let log = |rewritten: bool| {
+        let mut log = Log::new();
+        // The name of inode 3 had the version 2.
+        log.inode(3, 1, b"");
+        log.name(3, 4, b"third");
+        log.inode(4, 1, b"");
+        if rewritten {
+            log.name(4, 3, b"second");
+        } else {
+            log.file(5, b"fourth", b"");
+        }
+        check(&log.dump(&[]).bytes)
+    };
+    let rewritten = log(true);
+    assert_eq!(rewritten.findings, []);
+    assert!(rewritten.notes.iter().any(|note| note.what.contains("1 older entries")));
+    // A name that is nowhere is one that was lost.
+    let lost = log(false).findings;
+    assert!(lost.iter().any(|found| found.what.contains("lost")), "{lost:?}");
+}

@@ -98,3 +98,29 @@ fn a_wrong_bit_in_a_step_whose_code_is_blank_is_corrected() {
     let report = check(&dump.bytes);
     assert_eq!((report.findings, report.corrected_bits), (Vec::new(), 1));
 }
+
+/// The end of a node may stand in the page of the summary. A cut loses the node, and the summary still names it.
+#[test]
+fn a_node_that_a_sound_summary_names_may_be_lost_with_the_last_page() {
+    let image = sample("jffs2", true);
+    let data = Dump { bytes: image.clone() }.data();
+    let blocks = data.chunks_exact(BLOCK_BYTES as usize);
+    let with_summary = blocks.enumerate().filter(|(_, block)| block.ends_with(&SUMMARY_MARK));
+    let mut named = 0;
+    for (block, bytes) in with_summary {
+        let end = &bytes[bytes.len() - 8..];
+        let summary = jffs2::summary_offset(end, BLOCK_BYTES).expect("a summary") as usize;
+        for at in (0..summary % PAGE).step_by(100) {
+            let mut dump = Dump { bytes: image.clone() };
+            let page = dump.page(block * PAGES_PER_BLOCK + summary / PAGE);
+            page[at] ^= 1;
+            // Three bytes of code for each 256 bytes: those of the summary are kept, or it would be damaged, too.
+            page[PAGE + 40..][..3 * (summary % PAGE / 256)].fill(0xff);
+            let report = check(&dump.bytes);
+            assert_eq!(report.findings, [], "block {block}, byte {at}");
+            let what = "names a node that is not there";
+            named += usize::from(report.notes.iter().any(|note| note.what.contains(what)));
+        }
+    }
+    assert!(named > 0, "no summary named the node that was lost");
+}

@@ -306,9 +306,10 @@ impl Walk<'_> {
         };
         self.counts.summaries += 1;
         let listed: Vec<(u32, u32)> = entries.iter().map(jffs2::SummaryEntry::place).collect();
-        // The erase of a block begins at its first page, and may end before it comes to the summary.
-        let is_torn = read.is_half_erased();
-        for (node, _) in listed.iter().filter(|node| !found.contains(node)) {
+        for (node, length) in listed.iter().filter(|node| !found.contains(node)) {
+            // The erase of a block begins at its first page, and may end before it comes to the summary. A program
+            // of the last page that was cut short loses the end of the node before the summary.
+            let is_torn = self.is_torn(*node as usize, *length as usize, read);
             let what = "the summary of the block names a node that is not there";
             self.report.add(is_torn, self.medium.place(first + node), remark(is_torn, what));
         }

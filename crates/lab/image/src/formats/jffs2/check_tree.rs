@@ -265,11 +265,15 @@ impl Tree {
     /// Names that the medium implies though it does not hold them.
     fn check_missing(&self, reached: &Reached, report: &mut Report) {
         let nameless = self.nameless();
+        let entries = self.entries.values().flat_map(BTreeMap::values);
+        let named: BTreeSet<u32> = entries.map(|entry| entry.inode).collect();
         let removals = self.entries.values().flat_map(BTreeMap::values);
         let removals = removals.filter(|entry| entry.inode == 0).count() as u64;
         let gaps = self.gaps(reached);
         let missing: u64 = gaps.iter().map(|gap| gap.versions).sum();
-        let is_plain = !self.log.is_copied();
+        let is_unnamed = |inode: &&u32| **inode != ROOT && !named.contains(inode);
+        let has_unnamed = self.inodes.keys().any(|inode| is_unnamed(&inode));
+        let is_plain = !self.log.is_copied() && (removals > 0 || !self.has_rewritten_entries());
         if is_plain && nameless > removals + self.torn_names {
             // Without copies the removal of a name stays: the collector alone drops it.
             let what = format!(
@@ -279,7 +283,10 @@ impl Tree {
             report.add_finding("names", what);
         } else if is_plain
             && missing > self.torn_names
-            && (removals == 0 || gaps.iter().any(Gap::is_loss))
+            && gaps.iter().any(|gap| {
+                let is_explained = removals > 0 || !has_unnamed && gap.may_be_rewritten();
+                gap.is_loss() || !is_explained
+            })
         {
             let what = format!(
                 "{missing} entries of directories are missing that nothing on the medium takes \
@@ -295,6 +302,24 @@ impl Tree {
         }
     }
 
+    /// An entry names an older inode than an entry before it, and it is the only name of that inode. Without any
+    /// removal it was not renamed: the collector wrote it again, with a version of its own
+    /// (`jffs2_garbage_collect_dirent` of `fs/jffs2/gc.c`). It may have dropped removals, too.
+    fn has_rewritten_entries(&self) -> bool {
+        let mut names: BTreeMap<u32, usize> = BTreeMap::new();
+        for entry in self.entries.values().flat_map(BTreeMap::values) {
+            *names.entry(entry.inode).or_default() += 1;
+        }
+        self.entries.values().any(|entries| {
+            let mut youngest = 0;
+            entries.values().any(|entry| {
+                let is_older = entry.inode < youngest && names[&entry.inode] == 1;
+                youngest = youngest.max(entry.inode);
+                is_older
+            })
+        })
+    }
+
     /// Stretches of versions without a node in the directories that can be reached.
     fn gaps(&self, reached: &Reached) -> Vec<Gap> {
         // mkfs.jffs2 counts the entries of all directories on, from zero; a kernel each directory's own.
@@ -304,7 +329,7 @@ impl Tree {
                 self.entries.values().flat_map(BTreeMap::keys).copied().collect();
             let count = all.last().map_or(0, |last| u64::from(*last) + 1);
             let versions = count - all.len() as u64;
-            return vec![Gap { versions, inodes: 0, removals: 0 }];
+            return vec![Gap { versions, inodes: 0, removals: 0, later: 0 }];
         }
         reached.directories.iter().flat_map(|directory| self.gaps_of(*directory)).collect()
     }
@@ -336,6 +361,7 @@ impl Tree {
         let oldest = older.max().unwrap_or(0).max(directory);
         let younger = entries.range(after..).map(|(_, entry)| entry.inode);
         let youngest = younger.filter(|inode| *inode > oldest).min().unwrap_or(oldest + 1);
+        let own_after = self.inodes.get(&directory).map_or(0, |nodes| nodes.range(after..).count());
         let has_first =
             |inode: &u32| self.inodes.get(inode).is_some_and(|nodes| nodes.contains_key(&1));
         let known = self.inodes.range(oldest + 1..youngest);
@@ -350,6 +376,7 @@ impl Tree {
             versions: u64::from(after - before) - 1,
             inodes: u64::from(youngest - oldest) - 1 - known,
             removals,
+            later: (entries.range(after..).count() + own_after) as u64,
         }
     }
 }
@@ -368,9 +395,16 @@ struct Gap {
     inodes: u64,
     /// Removals behind it of names that have no older entry.
     removals: u64,
+    /// Nodes of the directory behind it.
+    later: u64,
 }
 
 impl Gap {
+    /// The collector may have written the entries again, behind the gap: no inode is gone with them.
+    fn may_be_rewritten(&self) -> bool {
+        self.inodes == 0 && self.versions <= self.later
+    }
+
     /// As many inodes are gone as entries. What is deleted takes two entries an inode, its name and the
     /// removal, and what fills a directory that was removed takes far fewer.
     fn is_loss(&self) -> bool {
