@@ -25,6 +25,7 @@ pub(crate) const PAGES_PER_BLOCK: usize = BLOCK_BYTES as usize / PAGE;
 /// Blocks of images that are put together here.
 const BLOCKS: usize = 6;
 const FILE_MODE: u32 = 0o100_644;
+const DT_DIR: u8 = 4;
 const DT_REG: u8 = 8;
 /// How a block with a summary ends.
 pub(crate) const SUMMARY_MARK: [u8; 4] = [0x85, 0x18, 0x85, 0x02];
@@ -454,6 +455,26 @@ fn names_that_the_collector_wrote_again_are_not_lost() {
     let rewritten = log(true);
     assert_eq!(rewritten.findings, []);
     assert!(rewritten.notes.iter().any(|note| note.what.contains("1 older entries")));
+    // Nodes of inodes are written again, too: the first version is missing, and the inode has a name.
+    let mut anew = Log::new();
+    let directory = InodeNode { inode: 3, version: 1, mode: 0o040_755, ..InodeNode::default() };
+    anew.put(&directory.to_bytes(b""));
+    let entry = |parent, version, inode, kind, name: &[u8]| {
+        let name = name.to_vec();
+        DirentNode { parent, version, inode, changed: 0, kind, name }.to_bytes()
+    };
+    anew.put(&entry(1, 2, 3, DT_DIR, b"directory"));
+    for inode in 4..7 {
+        anew.inode(inode, 2, b"");
+        anew.name(inode - 1, inode, &[b'a' + inode as u8]);
+    }
+    // A removal of a name that has no older entry.
+    anew.name(6, 0, b"gone");
+    for inode in 7..9 {
+        anew.inode(inode, 1, b"");
+        anew.put(&entry(3, inode - 2, inode, DT_REG, &[b'a' + inode as u8]));
+    }
+    assert_eq!(check(&anew.dump(&[]).bytes).findings, []);
     // A name that is nowhere is one that was lost.
     let lost = log(false).findings;
     assert!(lost.iter().any(|found| found.what.contains("lost")), "{lost:?}");

@@ -269,7 +269,7 @@ impl Tree {
         let named: BTreeSet<u32> = entries.map(|entry| entry.inode).collect();
         let removals = self.entries.values().flat_map(BTreeMap::values);
         let removals = removals.filter(|entry| entry.inode == 0).count() as u64;
-        let gaps = self.gaps(reached);
+        let gaps = self.gaps(reached, &named);
         let missing: u64 = gaps.iter().map(|gap| gap.versions).sum();
         let is_unnamed = |inode: &&u32| **inode != ROOT && !named.contains(inode);
         let has_unnamed = self.inodes.keys().any(|inode| is_unnamed(&inode));
@@ -321,7 +321,7 @@ impl Tree {
     }
 
     /// Stretches of versions without a node in the directories that can be reached.
-    fn gaps(&self, reached: &Reached) -> Vec<Gap> {
+    fn gaps(&self, reached: &Reached, named: &BTreeSet<u32>) -> Vec<Gap> {
         // mkfs.jffs2 counts the entries of all directories on, from zero; a kernel each directory's own.
         let is_of_mkfs = self.entries.values().any(|entries| entries.contains_key(&0));
         if is_of_mkfs {
@@ -331,10 +331,10 @@ impl Tree {
             let versions = count - all.len() as u64;
             return vec![Gap { versions, inodes: 0, removals: 0, later: 0 }];
         }
-        reached.directories.iter().flat_map(|directory| self.gaps_of(*directory)).collect()
+        reached.directories.iter().flat_map(|directory| self.gaps_of(*directory, named)).collect()
     }
 
-    fn gaps_of(&self, directory: u32) -> Vec<Gap> {
+    fn gaps_of(&self, directory: u32, named: &BTreeSet<u32>) -> Vec<Gap> {
         // A directory counts the versions of its inode and of its entries together.
         let entries = self.entries.get(&directory);
         let own = self.inodes.get(&directory).into_iter().flat_map(BTreeMap::keys);
@@ -343,10 +343,8 @@ impl Tree {
         let mut gaps = Vec::new();
         let mut before = 0;
         for version in versions {
-            if version > before + 1
-                && let Some(entries) = entries
-            {
-                gaps.push(self.gap(directory, entries, before, version));
+            if version > before + 1 && entries.is_some() {
+                gaps.push(self.gap(directory, named, before, version));
             }
             before = version;
         }
@@ -354,7 +352,8 @@ impl Tree {
     }
 
     /// The gap between two versions of a directory.
-    fn gap(&self, directory: u32, entries: &BTreeMap<u32, Entry>, before: u32, after: u32) -> Gap {
+    fn gap(&self, directory: u32, named: &BTreeSet<u32>, before: u32, after: u32) -> Gap {
+        let entries = &self.entries[&directory];
         // Numbers of inodes grow: the entries on both sides of the gap tell which were made
         // meanwhile.
         let older = entries.range(..=before).map(|(_, entry)| entry.inode);
@@ -364,12 +363,14 @@ impl Tree {
         let own_after = self.inodes.get(&directory).map_or(0, |nodes| nodes.range(after..).count());
         let has_first =
             |inode: &u32| self.inodes.get(inode).is_some_and(|nodes| nodes.contains_key(&1));
+        // The collector writes the nodes of an inode again with later versions. It is not gone if it has a name.
+        let is_known = |inode: &u32| has_first(inode) || named.contains(inode);
         let known = self.inodes.range(oldest + 1..youngest);
-        let known = known.filter(|(inode, _)| has_first(inode)).count() as u64;
-        let mut names = BTreeSet::new();
+        let known = known.filter(|(inode, _)| is_known(inode)).count() as u64;
+        let mut seen = BTreeSet::new();
         let mut removals = 0;
         for (version, entry) in entries {
-            let is_first = names.insert(&entry.name);
+            let is_first = seen.insert(&entry.name);
             removals += u64::from(is_first && entry.inode == 0 && *version > before);
         }
         Gap {
