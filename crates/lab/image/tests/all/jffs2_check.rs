@@ -454,7 +454,12 @@ fn names_that_the_collector_wrote_again_are_not_lost() {
     };
     let rewritten = log(true);
     assert_eq!(rewritten.findings, []);
-    assert!(rewritten.notes.iter().any(|note| note.what.contains("1 older entries")));
+    assert!(
+        rewritten
+            .notes
+            .iter()
+            .any(|note| note.what.contains("1 older entry of a directory is gone"))
+    );
     // Nodes of inodes are written again, too: the first version is missing, and the inode has a name.
     let mut anew = Log::new();
     let directory = InodeNode { inode: 3, version: 1, mode: 0o040_755, ..InodeNode::default() };

@@ -276,9 +276,10 @@ impl Tree {
         let is_plain = !self.log.is_copied() && (removals > 0 || !self.has_rewritten_entries());
         if is_plain && nameless > removals + self.torn_names {
             // Without copies the removal of a name stays: the collector alone drops it.
+            let inodes = counted(nameless, "inode was", "inodes were");
+            let removed = counted(removals, "name was", "names were");
             let what = format!(
-                "{nameless} inodes were written to and have no name, and {removals} names were \
-                 removed: names are lost"
+                "{inodes} written to without a name, and {removed} removed: names are lost"
             );
             report.add_finding("names", what);
         } else if is_plain
@@ -288,17 +289,13 @@ impl Tree {
                 gap.is_loss() || !is_explained
             })
         {
+            let entries = counted(missing, "entry of a directory is", "entries of directories are");
             let what = format!(
-                "{missing} entries of directories are missing that nothing on the medium takes \
-                 away: names are lost"
+                "{entries} missing, and nothing on the medium takes names away: names are lost"
             );
             report.add_finding("names", what);
         } else if missing + nameless > 0 {
-            let what = format!(
-                "{missing} older entries of directories are gone, and {nameless} inodes have no \
-                 name: they were replaced or deleted, or are lost; the medium does not tell which"
-            );
-            report.add_note("names", what);
+            report.add_note("names", told_as_gone(missing, nameless));
         }
     }
 
@@ -382,6 +379,23 @@ impl Tree {
     }
 }
 
+/// What is not there and need not be lost; at least one of the two numbers is not zero.
+fn told_as_gone(missing: u64, nameless: u64) -> String {
+    let entries =
+        counted(missing, "older entry of a directory is", "older entries of directories are");
+    let inodes = counted(nameless, "inode has no name", "inodes have no name");
+    let told = match (missing, nameless) {
+        (_, 0) => format!("{entries} gone"),
+        (0, _) => inodes,
+        _ => format!("{entries} gone, and {inodes}"),
+    };
+    format!("{told}: replaced, deleted or lost; the medium does not tell which")
+}
+
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// What can be reached from the root.
 #[derive(Default)]
 struct Reached {
@@ -433,4 +447,21 @@ fn uncovered<'n>(
         end = end.max(to);
         (gap.0 < gap.1).then_some(gap)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told_as_gone;
+
+    #[test]
+    fn numbers_of_zero_and_one_make_sentences() {
+        let end = ": replaced, deleted or lost; the medium does not tell which";
+        for (missing, nameless, told) in [
+            (1, 0, "1 older entry of a directory is gone"),
+            (0, 1, "1 inode has no name"),
+            (2, 3, "2 older entries of directories are gone, and 3 inodes have no name"),
+        ] {
+            assert_eq!(told_as_gone(missing, nameless), format!("{told}{end}"));
+        }
+    }
 }
