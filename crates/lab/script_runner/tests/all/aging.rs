@@ -143,3 +143,19 @@ fn what_is_written_after_an_age_is_no_loss() {
         assert!(scrub.files.iter().all(|file| file.path != b"b"), "{scrub:?}");
     }
 }
+
+#[test]
+fn names_that_a_mount_dropped_are_lost() {
+    let mut setup = aging("jffs2");
+    setup.part.errors.retention_rber_per_year = 2e-4;
+    let names = "for i in 1..150 {\nmkdir d$i 755\n}\n";
+    let lines =
+        format!("{names}sync\numount\nwear 1000\nage 1 years\nmount -\ndrop\nscrub\nscrub\n");
+    let gone = |record: &Record, at: usize| {
+        let files = record.scrubs[at].files.iter();
+        files.filter(|file| file.error.as_deref() == Some("ENOENT")).count()
+    };
+    let record = aged(&lines, &setup);
+    assert!(gone(&record, 0) > 0, "{:?}", record.scrubs[0]);
+    assert_eq!(gone(&record, 0), gone(&record, 1));
+}
