@@ -144,6 +144,8 @@ def test_a_disk_that_a_lost_write_took_from_both_is_no_difference(tmp_path: Path
 def test_messages_of_a_torn_page_are_no_complaint() -> None:
     noise = "jffs2: Data CRC failed on node at 0x1\n[nandsim] warning: read_byte\n"
     assert bad_messages(noise + "ubi0: corrupted PEBs: 0\n") == []
+    assert bad_messages("[   11.3]  ? dbg_check_heap+0x9c/0x180 [ubifs]\n") == []
+    assert len(bad_messages("UBIFS error (ubi0:0): dbg_check_heap: bad\n")) == 1
     assert len(bad_messages("UBIFS assert failed: x\nWARNING: CPU: 0\n")) == 2
 
 
