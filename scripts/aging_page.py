@@ -1,6 +1,7 @@
 """Writes docs/aging.md: how long files last without power, by part, ECC and file system."""
 
 import itertools
+import math
 import re
 import statistics
 import sys
@@ -39,6 +40,7 @@ FAILS = "a mount that fails"
 
 WAYS = {
     "EIO": ": a checksum covers each node.",
+    "ENOENT": ": the name is in a node that is damaged, or below a directory that cannot be read.",
     WRONG: ", and no error. YAFFS2 has no checksum of data. JFFS2 drops a damaged node when it "
     "first looks at an inode after a mount, and the place reads as zeros or as an older version.",
     FAILS: ".",
@@ -72,10 +74,10 @@ the ECC corrects. Which file is lost first, and after how long?
 Files of {files} KiB are written and unmounted, and
 every block counts as erased as often as the table says. Then {weeks} weeks pass at 40 °C, the file
 system is mounted, a [`scrub`](scripts.md#aging) reads every file, and so on for {years} years.
-*Lost* is a file whose read fails, or gives other bytes than were written. The seed decides which
-bits fail: n = {seeds} seeds a row. The years are the median of the seeds that lost a file, with the
-least and the most, and known to {weeks} weeks. Between two scrubs the chip is written by mounts
-alone.
+*Lost* is a file whose name is gone, whose read fails, or which has other bytes than were written.
+The seed decides which bits fail: n = {seeds} seeds a row. The years are the median of all seeds,
+with the least and the most, and known to {weeks} weeks. Between two scrubs the chip is written by
+mounts alone.
 
 The raw file systems have no layout for pages above 2048 + 64 bytes. So each chip has {blocks}
 blocks of `{pages_of}`, with the error model and the ECC of the part that is named. Another
@@ -220,8 +222,9 @@ def shown(row: Row) -> str:
     """A row as a line of the table."""
     years = "-"
     if row.years:
-        middle, least, most = statistics.median(row.years), min(row.years), max(row.years)
-        years = f"{middle:.1f} ({least:.1f} to {most:.1f})"
+        middle, most = _years(_median(row)), max(row.years)
+        end = _years(most if len(row.years) == row.seeds else math.inf)
+        years = f"{middle} ({min(row.years):.1f} to {end})"
     cells = (
         f"`{row.part}`",
         f"{counted(row.bits, 'bit')} in {row.codeword_bytes} bytes",
@@ -233,6 +236,10 @@ def shown(row: Row) -> str:
         _counts(row.how),
     )
     return f"| {' | '.join(cells)} |\n"
+
+
+def _years(years: float) -> str:
+    return f"over {YEARS_MAX}" if years == math.inf else f"{years:.1f}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -259,7 +266,8 @@ def findings(found: Sequence[Row]) -> Iterator[str]:
     losing = {row.part for row in found if row.years}
     sound = [f"`{part}`" for part in dict.fromkeys(row.part for row in found) if part not in losing]
     if sound:
-        yield f"**No file is lost** in {YEARS_MAX} years on {_joined(sound)}."
+        runs = counted(sum(row.seeds for row in found if row.part not in losing), "run")
+        yield f"**No file is lost** in {YEARS_MAX} years on {_joined(sound)}: {runs}."
     yield from _comparisons(found)
     lost = sum((Counter(row.first) for row in found), Counter[str]())
     if lost:
@@ -270,6 +278,8 @@ def findings(found: Sequence[Row]) -> Iterator[str]:
             f"**`{most}`**, {share}, is among the first that are lost in {count:,} of "
             f"{counted(runs, 'run')}."
         )
+    ways = sum((Counter(row.how) for row in found), Counter[str]())
+    assert ways.keys() <= WAYS.keys(), f"a loss without a reason: {ways}"
     for way, reason in WAYS.items():
         names = sorted({row.file_system for row in found if row.how.get(way)})
         if names:
@@ -295,11 +305,19 @@ def _comparisons(found: Sequence[Row]) -> Iterator[str]:
 
 def _medians(rows: Sequence[Row]) -> str:
     """Medians of the file systems, the least and the most of them."""
-    medians = [statistics.median(row.years) for row in rows if row.years]
-    if not medians:
+    medians = [_median(row) for row in rows]
+    least, most = min(medians), max(medians)
+    if least == math.inf:
         return f"more than {YEARS_MAX} years"
-    least, most = f"{min(medians):.1f}", f"{max(medians):.1f}"
-    return f"{least} years" if least == most else f"{least} to {most} years"
+    if most == math.inf:
+        return f"{least:.1f} to more than {YEARS_MAX} years"
+    shown = f"{least:.1f}", f"{most:.1f}"
+    return f"{shown[0]} years" if shown[0] == shown[1] else f"{shown[0]} to {shown[1]} years"
+
+
+def _median(row: Row) -> float:
+    """Of all seeds: one that lost no file lasted longer than was measured."""
+    return statistics.median([*row.years, *[math.inf] * (row.seeds - len(row.years))])
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -1,8 +1,7 @@
-//! `age` and `wear`: time without power, and erases that are not carried out.
+//! `age`: time without power, at any temperature.
 
-use mount::Machine;
 use nand::{Chip, rated_retention_ns};
-use script::{ControlLine, Script, Step};
+use script::{Script, Step};
 
 /// How the chip was aged so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,13 +40,4 @@ impl Aged {
             self.celsius.push(celsius);
         }
     }
-}
-
-/// Carries `age` or `wear` out on the chip; other lines do nothing here.
-pub(crate) fn age_or_wear(line: &ControlLine, machine: &Machine, aged: &mut Aged) {
-    machine.mtd.with_chip(|chip| match line {
-        ControlLine::Age { milliseconds, celsius } => aged.pass(chip, *milliseconds, *celsius),
-        ControlLine::Wear { cycles } => chip.set_erase_counts(*cycles),
-        _ => {}
-    });
 }

@@ -203,7 +203,7 @@ fn compare(files: &mut Vec<FileErrors>, contents: &BTreeMap<Vec<u8>, Vec<u8>>, w
         file.wrong_bytes = (differ + read.len().abs_diff(sound.len())) as u64;
     }
     let seen: BTreeSet<_> = files.iter().map(|file| file.path.clone()).collect();
-    // Names below a directory that cannot be read are lost with it, and it has its error.
+    // Names that a mount dropped, and those below a directory that cannot be read.
     let gone = written.keys().filter(|path| !seen.contains(*path));
     let error = Some(Errno::Enoent.name());
     files.extend(gone.map(|path| FileErrors {

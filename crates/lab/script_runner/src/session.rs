@@ -1,6 +1,6 @@
 //! Carrying a script out, on one machine after another.
 
-use crate::aging::{Aged, age_or_wear, draws_bit_errors};
+use crate::aging::{Aged, draws_bit_errors};
 use crate::process_ends::ProcessEnds;
 use crate::record::{Meter, note_failure};
 use crate::scrub::{MountAsked, Stand, Written, scrub};
@@ -427,14 +427,14 @@ impl Session {
                     }
                 }
             }
-            ControlLine::Age { .. } => {
+            ControlLine::Age { milliseconds, celsius } => {
                 if let Err(error) = synced(mount.as_ref()).await {
                     return self.failed(place, &Failed::Call(RunError::new("age", error)));
                 }
                 self.written.keep(machine);
-                age_or_wear(line, machine, &mut self.aged);
+                mtd.with_chip(|chip| self.aged.pass(chip, *milliseconds, *celsius));
             }
-            ControlLine::Wear { .. } => age_or_wear(line, machine, &mut self.aged),
+            ControlLine::Wear { cycles } => mtd.with_chip(|chip| chip.set_erase_counts(*cycles)),
             ControlLine::Scrub => {
                 // What is compared lies on the chip, and not in memory alone.
                 if let Err(error) = synced(mount.as_ref()).await {

@@ -189,8 +189,8 @@ impl Faults {
     }
 
     /// Bit errors stay from read to read: retention and wear change cells, not single reads.
-    pub(crate) fn keep_errors(&mut self) {
-        self.cells = Some(Stream::new(self.settings.seed, "cells").next_u64());
+    pub(crate) fn keep_errors(&mut self, seed: u64) {
+        self.cells = Some(Stream::new(seed, "cells").next_u64());
     }
 
     /// Takes over reads and ages from the state before these settings.

@@ -99,6 +99,16 @@ fn a_seed_draws_the_same_errors_again() {
 }
 
 #[test]
+fn a_line_without_a_temperature_is_at_that_of_the_chip() {
+    let record = aged("wear 1000\nage 1 years\nage 1 d at 25C\nscrub\n", &aging("jffs2"));
+    let celsius = &record.scrubs[0].aged.celsius;
+    assert_eq!(
+        celsius.iter().map(|celsius| f64::from(*celsius)).collect::<Vec<_>>(),
+        [nand::RETENTION_RATED_CELSIUS, 25.0]
+    );
+}
+
+#[test]
 fn lines_that_make_no_sense_are_refused() {
     assert!(refused("umount\n", Some("jffs2")).contains("nothing is mounted"));
     assert!(refused("mount -\numount\nscrub\n", Some("jffs2")).starts_with("line 3"));

@@ -71,10 +71,10 @@ impl Chip {
     /// more. Errors of single reads (noise of sensing) are left out.
     pub fn keep_bit_errors(&mut self, seed: u64) {
         let known = self.faults.as_ref().map(|faults| faults.settings().clone());
-        let settings = FaultSettings { seed, bit_errors: true, ..known.unwrap_or_default() };
+        let settings = FaultSettings { bit_errors: true, ..known.unwrap_or_default() };
         self.set_faults(&settings);
         if let Some(faults) = &mut self.faults {
-            faults.keep_errors();
+            faults.keep_errors(seed);
         }
     }
 

@@ -41,6 +41,15 @@ fn blocks_wear_out_around_their_rating_with_its_spread() {
 }
 
 #[test]
+fn bit_errors_that_stay_leave_the_endurance_of_blocks_as_it_was() {
+    let part = part_of_blocks(20);
+    let mut chip = Chip::new(&part, Storage::Tags, &wearing(1));
+    chip.keep_bit_errors(2);
+    let mut endured = |block| (0..1000).find(|_| chip.erase(block).is_err()).expect("wears out");
+    assert_eq!((0..20).map(&mut endured).collect::<Vec<u32>>(), endurances(&part, 1));
+}
+
+#[test]
 fn a_worn_out_block_stays_so_and_its_counters_do_not_heal_it() {
     let mut chip = Chip::new(&part_of_blocks(4), Storage::Tags, &wearing(1));
     while chip.erase(0).is_ok() {}
