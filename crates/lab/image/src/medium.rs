@@ -125,6 +125,9 @@ fn judge(layout: &OobLayout, data: &mut [u8], spare: &[u8]) -> PageState {
         (false, ..) if layout.ecc == Ecc::Hamming && has_torn_step(layout, &cells, data, spare) => {
             PageState::TornProgram
         }
+        // A code that stayed beside erased data may differ from its code as that of one wrong bit does. The ECC
+        // "corrects" a bit of the erased step then, as a kernel's driver does, too.
+        (true, 0, _) if data.iter().any(|byte| *byte != 0xff) => PageState::TornErase,
         (_, 0, bits) => PageState::Corrected(bits),
         (true, ..) => PageState::TornErase,
         (false, steps, _) => PageState::Lost(steps),
