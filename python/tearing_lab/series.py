@@ -189,7 +189,8 @@ def cut_disks(series: Series) -> tuple[list[Verdict], dict[int, list[str]]]:
     )
     images: dict[str, Path] = {}
     verdicts: list[tuple[Verdict, Path]] = []
-    for number in range(series.cuts):
+    # The last batch of a folder may have fewer scripts than cuts.
+    for number in range(min(series.cuts, len(scripts) * series.cuts_a_script)):
         place, seed = number // series.cuts_a_script, series.seeds[number // series.cuts_a_script]
         cut = disks.choose_cut(logs[place], number, random.Random(f"{seed} {number}"))
         name = f"{scripts[seed].stem}-{number}"
