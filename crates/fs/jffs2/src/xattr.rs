@@ -26,7 +26,8 @@ const PREFIXES: [(u8, &[u8]); 5] = [
 ];
 
 impl State {
-    /// Links a value that the scan found; an older version of it is obsolete.
+    /// Links a value that the scan found; an older version of it is obsolete. The scan has read the header alone
+    /// (`jffs2_scan_xattr_node`), so the newer one may be without its value.
     pub(crate) fn link_xattr(&mut self, at: u32, length: u32, id: u32, version: u32) {
         self.attributes.highest_id = self.attributes.highest_id.max(id);
         let before = self.attributes.data.get(&id).map(|datum| datum.version);
@@ -196,6 +197,8 @@ impl Engine {
         let mut bytes = vec![0; node.length as usize];
         self.read(node.offset, &mut bytes).await?;
         self.charge_crc(bytes.len()).await;
+        // No older node of the value is tried, though the collector may have copied a whole one
+        // (`do_load_xattr_datum`): a cut of that copy loses the attribute.
         let Some(parsed) = XattrNode::parse(&bytes) else {
             self.find(
                 Code::DamagedAttribute,

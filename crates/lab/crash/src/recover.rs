@@ -11,7 +11,7 @@ use crate::reference::Setup;
 use crate::tree::{Row, Tree};
 use file_systems::find_kind;
 use fs_api::Errno;
-use mount::guarantee::READ_ONLY;
+use mount::guarantee::{LOST_ATTRIBUTE, READ_ONLY};
 use mount::{
     CardContents, Driver, Finding, Guarantee, Hazard, Machine, MountError, MountRequest, Mounted,
     Order, run,
@@ -104,7 +104,9 @@ pub(crate) struct Seen {
     pub(crate) found: Tree,
     /// The write afterwards found no space.
     is_full: bool,
-    /// What the first mount found wrong.
+    /// What the first mount had found wrong when all was read.
+    findings_of_reading: Vec<Finding>,
+    /// What it found wrong in all.
     findings: Vec<Finding>,
     /// What the second mount shows.
     after: Tree,
@@ -175,7 +177,7 @@ pub(crate) fn recover(
 
 /// Judges a recovery of the same medium that was seen before.
 pub(crate) fn judge_again(seen: &Seen, trial: &Trial) -> Result<Recovered, Fault> {
-    trial.judge_end(trial.judge_found(&seen.found)?, seen)
+    trial.judge_end(trial.judge_found(&seen.found, &seen.findings_of_reading)?, seen)
 }
 
 impl Trial {
@@ -184,15 +186,32 @@ impl Trial {
         Self { history: history.clone(), window, torn: model.torn, is_reordered }
     }
 
-    /// Judges what the first mount shows.
-    fn judge_found(&self, found: &Tree) -> Result<Judgement, Fault> {
-        judge(&self.history, &self.window, self.torn, found).map_err(|mismatch| Fault {
+    /// Judges what the first mount shows, and found wrong while it was read.
+    fn judge_found(&self, found: &Tree, findings: &[Finding]) -> Result<Judgement, Fault> {
+        let judged = judge(&self.history, &self.window, self.torn, found);
+        if judged.is_err() && self.is_without_attributes_alone(found, findings) {
+            return Ok(Judgement::Hazard(&LOST_ATTRIBUTE));
+        }
+        judged.map_err(|mismatch| Fault {
             kind: if mismatch.was_safe { ViolationKind::Lost } else { ViolationKind::Impossible },
             path: if mismatch.path.is_empty() { ".".into() } else { escape_path(&mismatch.path) },
             expected: mismatch.expected,
             found: mismatch.found,
             hazard: None,
         })
+    }
+
+    /// True if the file system told of a damaged attribute, and the tree is allowed with attributes of a state that
+    /// it lacks. Without that finding a missing attribute stays a violation.
+    fn is_without_attributes_alone(&self, found: &Tree, findings: &[Finding]) -> bool {
+        let is_told = findings.iter().any(|finding| LOST_ATTRIBUTE.finding == Some(finding.code));
+        let states = &self.history.states()[self.window.states.clone()];
+        is_told
+            && self.history.guarantee().hazards.contains(&LOST_ATTRIBUTE)
+            && states.iter().rev().any(|state| {
+                let whole = found.with_attributes_of(&state.tree);
+                judge(&self.history, &self.window, self.torn, &whole).is_ok()
+            })
     }
 
     /// Judges what comes after the first look.
@@ -214,6 +233,8 @@ impl Trial {
         }
         let is_found = |code: &str| findings.iter().any(|finding| finding.code == code);
         let hazards = self.history.guarantee().hazards.iter();
+        // A lost attribute is seen at the first look, so it explains no change behind it.
+        let hazards = hazards.filter(|hazard| **hazard != LOST_ATTRIBUTE);
         let mut explaining = hazards.filter(|hazard| hazard.finding.is_some_and(is_found));
         match compare_again(found, after, is_full) {
             Ok(()) => {}
@@ -234,7 +255,7 @@ impl Trial {
     /// Judges what comes after the first look at a file system that repairs nothing: what was safe is there
     /// after the write, and everything else where no hazard struck.
     fn judge_end_of_sectors(&self, judgement: Judgement, seen: &Seen) -> Result<Recovered, Fault> {
-        let Seen { found, is_full, findings, after, checked } = seen;
+        let Seen { found, is_full, findings, after, checked, .. } = seen;
         let own = hazards(&self.history, &self.window, found);
         let struck: BTreeSet<&'static str> =
             own.iter().map(|hazard| hazard.name).chain(checked.iter().copied()).collect();
@@ -242,7 +263,7 @@ impl Trial {
             compare_again(found, after, *is_full)?;
         } else {
             // A file that is damaged may change with the next write: its clusters may count as free.
-            self.judge_found(&without_witness(after))?;
+            self.judge_found(&without_witness(after), &[])?;
         }
         check_findings(findings, &self.history, self.torn)?;
         Ok(Recovered { hazards: struck, ..Recovered::new(judgement, *is_full) })
@@ -289,7 +310,8 @@ async fn look_at(
         let mount = FirstMount::of(machine, kind, &setup.request, &mounted).await;
         look.mount.replace(Some(mount));
     }
-    let judgement = trial.judge_found(&found)?;
+    let findings_of_reading = mounted.file_system.findings().await;
+    let judgement = trial.judge_found(&found, &findings_of_reading)?;
     let written = write_once(machine, &mounted).await;
     let is_full = written == Err(Errno::Enospc);
     if let Err(error) = written
@@ -316,7 +338,7 @@ async fn look_at(
     }
     let again = mount(machine, setup, guarantee).await?;
     let after = read(&again, guarantee).await?;
-    Ok((judgement, Seen { found, is_full, findings, after, checked }))
+    Ok((judgement, Seen { found, is_full, findings_of_reading, findings, after, checked }))
 }
 
 async fn mount(
@@ -452,13 +474,16 @@ fn unstable(before: &Tree, after: &Tree) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::{ViolationKind, WITNESS, WITNESS_CONTENT, check_findings, compare_again};
+    use super::{Trial, ViolationKind, WITNESS, WITNESS_CONTENT, check_findings, compare_again};
     use crate::guarantee::find_guarantee;
     use crate::history::History;
+    use crate::judgement::Judgement;
     use crate::tree::Tree;
     use crate::tree::made_up::tree;
+    use mount::guarantee::LOST_ATTRIBUTE;
     use mount::{Finding, Place, Severity};
     use nand::Torn;
+    use std::sync::Arc;
 
     /// What is found where `before` was, with the file that was written in between; path and words.
     fn compared(before: &Tree, after: &Tree, witness: Option<&[u8]>, is_full: bool) -> String {
@@ -517,17 +542,41 @@ mod tests {
         }
     }
 
+    fn finding(code: &'static str) -> Finding {
+        Finding { code, severity: Severity::Damage, place: Place::Whole, text: code.to_owned() }
+    }
+
+    #[test]
+    fn a_missing_attribute_is_a_hazard_only_where_a_damaged_one_was_found() {
+        let mut whole = tree(&[("f", b"bytes")]);
+        let row = Arc::make_mut(whole.rows.get_mut(b"f".as_slice()).expect("made"));
+        row.facts.extended.insert(b"user.a".to_vec(), b"1".to_vec());
+        let damaged = [finding("jffs2-damaged-attribute")];
+        let judged = |kind: &str, found: &Tree, findings: &[Finding]| {
+            let history = History::new(find_guarantee(kind).expect("in the table"), whole.clone());
+            let window = history.window(1);
+            let history = Arc::new(history);
+            let trial = Trial { history, window, torn: Torn::Nothing, is_reordered: false };
+            trial.judge_found(found, findings).map_err(|fault| fault.kind)
+        };
+        let without = tree(&[("f", b"bytes")]);
+        assert_eq!(judged("jffs2", &whole, &damaged), Ok(Judgement::State));
+        let hazard = Ok(Judgement::Hazard(&LOST_ATTRIBUTE));
+        assert_eq!(judged("jffs2", &without, &damaged), hazard);
+        assert_eq!(judged("jffs2", &without, &[]), Err(ViolationKind::Lost));
+        let other = [finding("jffs2-damaged-node")];
+        assert_eq!(judged("jffs2", &without, &other), Err(ViolationKind::Lost));
+        // It explains nothing else, and no other file system has it.
+        let bites = tree(&[("f", b"bites")]);
+        assert_eq!(judged("jffs2", &bites, &damaged), Err(ViolationKind::Lost));
+        assert_eq!(judged("ubifs", &without, &damaged), Err(ViolationKind::Lost));
+    }
+
     #[test]
     fn findings_are_expected_by_their_codes_and_by_what_the_cut_left() {
         let history = History::new(find_guarantee("jffs2").expect("in the table"), Tree::default());
         let found = |findings: &[&'static str], torn| {
-            let finding = |code: &&'static str| Finding {
-                code,
-                severity: Severity::Damage,
-                place: Place::Whole,
-                text: (*code).to_owned(),
-            };
-            let findings: Vec<Finding> = findings.iter().map(finding).collect();
+            let findings: Vec<Finding> = findings.iter().copied().map(finding).collect();
             let fault = check_findings(&findings, &history, torn).err();
             fault.map(|fault| (fault.kind, fault.path, fault.found))
         };

@@ -94,6 +94,22 @@ impl Tree {
         Self::read_known(file_system, &mut BTreeMap::new(), false).await
     }
 
+    /// The tree, with those extended attributes of another one that its names lack.
+    pub(crate) fn with_attributes_of(&self, other: &Self) -> Self {
+        let mut tree = self.clone();
+        for (path, row) in &mut tree.rows {
+            let Some(known) = other.rows.get(path) else { continue };
+            let is_missing = |name: &&Vec<u8>| !row.facts.extended.contains_key(*name);
+            if known.facts.extended.keys().any(|name| is_missing(&name)) {
+                let mut extended = known.facts.extended.clone();
+                extended.extend(row.facts.extended.clone());
+                let facts = Facts { extended, ..row.facts.clone() };
+                *row = Arc::new(Row { facts, ..(**row).clone() });
+            }
+        }
+        tree
+    }
+
     /// Reads what a guarantee speaks of. Where it allows damage, names that lead to it are only noted.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ pub struct Hazard {
     pub name: &'static str,
     /// What happens, and to what.
     pub summary: &'static str,
-    /// The code of a finding after which the next mount may show something else: then it is this hazard.
+    /// The code of a finding that comes with it. For most hazards the next mount may show something else then.
     pub finding: Option<&'static str>,
 }
 
@@ -127,6 +127,16 @@ pub const OLD_TAIL: Hazard = Hazard {
     summary: "of a file that was made shorter and longer again, a torn page can show bytes that were cut \
               off before",
     finding: None,
+};
+
+/// JFFS2: the collector writes an attribute again with a higher version (`save_xattr_datum` of `fs/jffs2/xattr.c`).
+/// A scan takes the highest version whose header is whole (`jffs2_scan_xattr_node` of `fs/jffs2/scan.c`). The value
+/// is compared with its CRC when it is first wanted, and no older node is tried then (`do_load_xattr_datum`).
+pub const LOST_ATTRIBUTE: Hazard = Hazard {
+    name: "lost-attribute",
+    summary: "an extended attribute is gone, however long ago it was synced: the collector was copying it, and the \
+              cut left the header of the copy without its value",
+    finding: Some("jffs2-damaged-attribute"),
 };
 
 /// YAFFS2: `yaffs_unlink_worker` gives the object the name of its youngest link, then deletes the link.

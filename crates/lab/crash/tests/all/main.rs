@@ -8,6 +8,7 @@ mod from_images;
 mod history;
 mod judge;
 mod judge_by_itself;
+mod lost_attribute;
 mod minimised;
 mod model;
 mod mount_lines;
