@@ -41,7 +41,9 @@ pub(crate) fn kind_of(object: &Object) -> Result<FileType, Errno> {
         // The header has one kind for devices, pipes and sockets; only the bits of `st_mode` tell
         // them apart.
         ObjectKind::Special => FileType::from_mode(object.mode).ok_or(Errno::Eio),
-        ObjectKind::HardLink | ObjectKind::Unknown => Err(Errno::Eio),
+        // A link whose object is gone is a name of nothing (`yaffs_lookup` of `yaffs_vfs.c`: no equivalent object).
+        ObjectKind::HardLink => Err(Errno::Enoent),
+        ObjectKind::Unknown => Err(Errno::Eio),
     }
 }
 

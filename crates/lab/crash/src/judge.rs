@@ -6,7 +6,7 @@ use crate::judge_checkpoints::checkpoints;
 use crate::judge_names::names_in_order;
 use crate::judge_sectors::sectors;
 use crate::judgement::{Judgement, Mismatch};
-use crate::mixture::is_mixture;
+use crate::mixture::{is_mixture, is_mixture_with_old_tail};
 use crate::tree::{Facts, Row, Tree};
 use fs_api::{FileType, InodeNumber};
 use mount::guarantee::{ERASED_CHUNK, LOST_GROWTH, OLD_TAIL, Order, PAGES_IN_ANY_ORDER};
@@ -99,7 +99,8 @@ fn with_holes(found: &Tree) -> Option<Tree> {
 /// The page of the smallest NAND chips, of which larger chunks are multiples.
 const LEAST_CHUNK_BYTES: usize = 512;
 
-/// The tree, with the zeros that files lack at their ends beside a state; none if no file does.
+/// The tree, with the zeros that files lack at their ends beside a state; none if no file does. What stands before
+/// those zeros may be of another state: a write may have been cut whose file had not grown on the medium.
 fn grown(state: &State, found: &Tree) -> Option<Tree> {
     let mut grown = found.clone();
     let mut has_grown = false;
@@ -109,10 +110,9 @@ fn grown(state: &State, found: &Tree) -> Option<Tree> {
             .content
             .get(row.content.len()..)
             .is_some_and(|rest| !rest.is_empty() && rest.iter().all(|byte| *byte == 0));
-        if known.facts.kind == FileType::Regular && lacks && known.content.starts_with(&row.content)
-        {
+        if known.facts.kind == FileType::Regular && lacks {
             let mut longer = (**row).clone();
-            longer.content = known.content.clone();
+            Arc::make_mut(&mut longer.content).resize(known.content.len(), 0);
             longer.facts.size_bytes = known.facts.size_bytes;
             *row = Arc::new(longer);
             has_grown = true;
@@ -132,7 +132,10 @@ fn judge_as_found(
     // Where each file stands by itself, an unreadable one is among the outcomes that are allowed.
     let unreadable = found.unreadable.first().filter(|_| order != Order::EachByItself);
     if let Some(path) = unreadable.or(found.dangling.first()) {
-        let hazard = states.iter().find_map(|state| state.hazard);
+        // The hazard that explains the names that do lead somewhere, else any of the call that was cut.
+        let mut struck = states.iter().filter(|state| state.hazard.is_some());
+        let nearest = struck.clone().find(|state| state.tree.is_same(found));
+        let hazard = nearest.or_else(|| struck.next()).and_then(|state| state.hazard);
         if let Some(hazard) = hazard.filter(|_| unreadable.is_none()) {
             return Ok(Judgement::Hazard(hazard));
         }
@@ -177,12 +180,21 @@ fn by_itself(states: &[State], found: &Tree) -> Result<Judgement, Mismatch> {
         let rows = || states.iter().map(|state| state.tree.rows.get(path));
         let is_allowed = match found.rows.get(path) {
             None => rows().any(|row| row.is_none()) || is_remade(states, path),
-            Some(row) if is_of_versions(states, path, row, is_mixture) => true,
-            Some(row) if is_of_versions(states, path, row, is_mixture_with_old_tail) => {
-                judgement = Judgement::Hazard(&OLD_TAIL);
-                true
+            Some(row) if is_of_versions(states, &[path], row, is_mixture) => true,
+            Some(row) => {
+                // Names stand in their directory by its inode number (`pino` of `struct jffs2_raw_dirent`). So what
+                // was lost of a directory shows under the path that the directory has by now.
+                let others = paths_of_name(states, path);
+                let others: Vec<&Vec<u8>> = others.iter().collect();
+                if is_of_versions(states, &others, row, is_mixture) {
+                    true
+                } else if is_of_versions(states, &others, row, is_mixture_with_old_tail) {
+                    judgement = Judgement::Hazard(&OLD_TAIL);
+                    true
+                } else {
+                    false
+                }
             }
-            Some(_) => false,
         };
         if !is_allowed {
             let (old, new) = (rows().next().flatten(), rows().next_back().flatten());
@@ -209,14 +221,30 @@ fn is_remade(states: &[State], path: &[u8]) -> bool {
     inodes.any(|inode| inode != first)
 }
 
-/// True if a row has nothing that none of the versions of its path has.
+/// The paths of a name in any state, where its directory, or one above it, was renamed between them.
+fn paths_of_name(states: &[State], path: &[u8]) -> BTreeSet<Vec<u8>> {
+    let Some(slash) = path.iter().rposition(|byte| *byte == b'/') else {
+        return BTreeSet::from([path.to_vec()]);
+    };
+    let (parent, name) = (&path[..slash], &path[slash..]);
+    let parents = paths_of_name(states, parent);
+    let all = || states.iter().flat_map(|state| &state.tree.rows);
+    let is_parent = |(path, _): &(&Vec<u8>, &Arc<Row>)| parents.contains(*path);
+    let directories: BTreeSet<InodeNumber> =
+        all().filter(is_parent).map(|(_, row)| row.inode).collect();
+    let renamed = all().filter(|(_, row)| directories.contains(&row.inode)).map(|(path, _)| path);
+    parents.iter().chain(renamed).map(|parent| [parent, name].concat()).collect()
+}
+
+/// True if a row has nothing that none of the versions of its paths has.
 fn is_of_versions(
     states: &[State],
-    path: &[u8],
+    paths: &[&Vec<u8>],
     found: &Row,
     is_mixture: fn(&[&Row], &Row) -> bool,
 ) -> bool {
-    let versions = states.iter().filter_map(|state| state.tree.rows.get(path));
+    let versions =
+        paths.iter().flat_map(|path| states.iter().filter_map(|state| state.tree.rows.get(*path)));
     let inodes: BTreeSet<InodeNumber> =
         versions.filter(|row| row.facts.kind == found.facts.kind).map(|row| row.inode).collect();
     inodes.into_iter().any(|inode| {
@@ -262,21 +290,6 @@ fn is_renamed(states: &[State], inode: InodeNumber) -> bool {
     };
     let first = names(&states[0]);
     states[1..].iter().any(|state| names(state) != first)
-}
-
-/// As [`is_mixture`], but behind the end that the file once had anything may stand.
-fn is_mixture_with_old_tail(rows: &[&Row], found: &Row) -> bool {
-    let end = rows.iter().map(|row| row.content.len()).min().unwrap_or(0);
-    // Behind the shortest length that the file had, cut bytes can show again.
-    let cut = |row: &Row| {
-        let bytes = row.content.len().max(end);
-        let mut content = row.content[..end].to_vec();
-        content.resize(bytes, 0);
-        Row { content: Arc::new(content), ..row.clone() }
-    };
-    let rows: Vec<Row> = rows.iter().map(|row| cut(row)).collect();
-    let rows: Vec<&Row> = rows.iter().collect();
-    found.content.len() >= end && is_mixture(&rows, &cut(found))
 }
 
 /// Files, by the inode of the state, that differ in their bytes alone; with a name of each.

@@ -5,27 +5,41 @@ use fs_api::PAGE_BYTES;
 
 /// True if each byte is that of a version; what lies behind a version's end counts as zero.
 pub(crate) fn is_mixture(versions: &[&Row], found: &Row) -> bool {
-    // Any size between the shortest and the longest, since bytes and size are written apart.
+    has_size_between(versions, found) && is_of_bytes(versions, usize::MAX, &found.content)
+}
+
+/// As [`is_mixture`], but behind the shortest length that the file had, cut bytes can show again.
+pub(crate) fn is_mixture_with_old_tail(versions: &[&Row], found: &Row) -> bool {
+    let end = versions.iter().map(|row| row.content.len()).min().unwrap_or(0);
+    has_size_between(versions, found) && is_of_bytes(versions, end, &found.content[..end])
+}
+
+/// Any size between the shortest and the longest, since bytes and size are written apart.
+fn has_size_between(versions: &[&Row], found: &Row) -> bool {
     let sizes = versions.iter().map(|row| row.content.len());
     let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
-    if !(least..=most).contains(&found.content.len()) {
-        return false;
-    }
-    // A file that grew by small writes has hundreds of versions, and most of its pages are as one of them has them.
-    // So whole pages are compared first, and single bytes only where no version has the page.
+    (least..=most).contains(&found.content.len())
+}
+
+/// True if each of these bytes is that of a version at its place. Versions count as zero from `end` on.
+// Versions are not copied: a file of megabytes that was written page by page has hundreds of them.
+fn is_of_bytes(versions: &[&Row], end: usize, found: &[u8]) -> bool {
+    let cut = |row: &Row| -> usize { row.content.len().min(end) };
+    // Most of the pages of a file are as one of its versions has them. So whole pages are compared first, and single
+    // bytes only where no version has the page.
     let mut nearest = versions.len().saturating_sub(1);
-    found.content.chunks(PAGE_BYTES).enumerate().all(|(number, page)| {
+    found.chunks(PAGE_BYTES).enumerate().all(|(number, page)| {
         let at = number * PAGE_BYTES;
-        let has = |row: &Row| has_page(&row.content, at, page);
+        let has = |row: &Row| has_page(&row.content[..cut(row)], at, page);
         // Pages that follow each other stem from the same version more often than not.
-        if has(versions[nearest]) {
+        if versions.get(nearest).is_some_and(|row| has(row)) {
             return true;
         }
         if let Some(other) = versions.iter().rposition(|row| has(row)) {
             nearest = other;
             return true;
         }
-        let byte = |row: &Row, at: usize| row.content.get(at).copied().unwrap_or(0);
+        let byte = |row: &Row, at: usize| row.content[..cut(row)].get(at).copied().unwrap_or(0);
         let mut bytes = page.iter().enumerate();
         bytes.all(|(within, found)| versions.iter().any(|row| byte(row, at + within) == *found))
     })

@@ -11,7 +11,7 @@ use crate::reference::Setup;
 use crate::tree::{Row, Tree};
 use file_systems::find_kind;
 use fs_api::Errno;
-use mount::guarantee::{LOST_ATTRIBUTE, READ_ONLY};
+use mount::guarantee::{LOST_ATTRIBUTE, LOST_NAME, READ_ONLY};
 use mount::{
     CardContents, Driver, Finding, Guarantee, Hazard, Machine, MountError, MountRequest, Mounted,
     Order, run,
@@ -124,6 +124,13 @@ pub(crate) struct Trial {
     pub(crate) is_reordered: bool,
 }
 
+/// A hazard that takes something away, and what puts it back into a tree from that of a state.
+type Loss = (&'static Hazard, fn(&Tree, &Tree) -> Tree);
+
+/// Hazards of what the medium holds in two copies, of which the damaged one counts.
+const LOSSES: [Loss; 2] =
+    [(&LOST_ATTRIBUTE, Tree::with_attributes_of), (&LOST_NAME, Tree::with_names_of)];
+
 /// A recovery that was looked at.
 pub(crate) struct Looked {
     pub(crate) recovered: Result<Recovered, Fault>,
@@ -189,8 +196,10 @@ impl Trial {
     /// Judges what the first mount shows, and found wrong while it was read.
     fn judge_found(&self, found: &Tree, findings: &[Finding]) -> Result<Judgement, Fault> {
         let judged = judge(&self.history, &self.window, self.torn, found);
-        if judged.is_err() && self.is_without_attributes_alone(found, findings) {
-            return Ok(Judgement::Hazard(&LOST_ATTRIBUTE));
+        if judged.is_err()
+            && let Some(hazard) = self.loss(found, findings)
+        {
+            return Ok(Judgement::Hazard(hazard));
         }
         judged.map_err(|mismatch| Fault {
             kind: if mismatch.was_safe { ViolationKind::Lost } else { ViolationKind::Impossible },
@@ -201,17 +210,20 @@ impl Trial {
         })
     }
 
-    /// True if the file system told of a damaged attribute, and the tree is allowed with attributes of a state that
-    /// it lacks. Without that finding a missing attribute stays a violation.
-    fn is_without_attributes_alone(&self, found: &Tree, findings: &[Finding]) -> bool {
-        let is_told = findings.iter().any(|finding| LOST_ATTRIBUTE.finding == Some(finding.code));
+    /// The hazard by which the tree is one that is allowed, without attributes or names of a state. The file system
+    /// must have told of what the hazard leaves: without that finding, what is missing stays a violation.
+    fn loss(&self, found: &Tree, findings: &[Finding]) -> Option<&'static Hazard> {
         let states = &self.history.states()[self.window.states.clone()];
-        is_told
-            && self.history.guarantee().hazards.contains(&LOST_ATTRIBUTE)
-            && states.iter().rev().any(|state| {
-                let whole = found.with_attributes_of(&state.tree);
-                judge(&self.history, &self.window, self.torn, &whole).is_ok()
-            })
+        let is_loss = |(hazard, with_rest): &&Loss| {
+            let is_told = findings.iter().any(|finding| hazard.finding == Some(finding.code));
+            is_told
+                && self.history.guarantee().hazards.contains(hazard)
+                && states.iter().rev().any(|state| {
+                    let whole = with_rest(found, &state.tree);
+                    judge(&self.history, &self.window, self.torn, &whole).is_ok()
+                })
+        };
+        LOSSES.iter().find(is_loss).map(|(hazard, _)| *hazard)
     }
 
     /// Judges what comes after the first look.
@@ -233,8 +245,8 @@ impl Trial {
         }
         let is_found = |code: &str| findings.iter().any(|finding| finding.code == code);
         let hazards = self.history.guarantee().hazards.iter();
-        // A lost attribute is seen at the first look, so it explains no change behind it.
-        let hazards = hazards.filter(|hazard| **hazard != LOST_ATTRIBUTE);
+        // These are seen at the first look, so they explain no change behind it.
+        let hazards = hazards.filter(|hazard| LOSSES.iter().all(|(loss, _)| loss != hazard));
         let mut explaining = hazards.filter(|hazard| hazard.finding.is_some_and(is_found));
         match compare_again(found, after, is_full) {
             Ok(()) => {}
@@ -480,7 +492,7 @@ mod tests {
     use crate::judgement::Judgement;
     use crate::tree::Tree;
     use crate::tree::made_up::tree;
-    use mount::guarantee::LOST_ATTRIBUTE;
+    use mount::guarantee::{LOST_ATTRIBUTE, LOST_NAME};
     use mount::{Finding, Place, Severity};
     use nand::Torn;
     use std::sync::Arc;
@@ -547,29 +559,35 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_attribute_is_a_hazard_only_where_a_damaged_one_was_found() {
-        let mut whole = tree(&[("f", b"bytes")]);
+    fn what_is_missing_is_a_hazard_only_where_the_file_system_told_of_the_damage() {
+        let mut whole = tree(&[("f", b"bytes"), ("g", b"g")]);
         let row = Arc::make_mut(whole.rows.get_mut(b"f".as_slice()).expect("made"));
         row.facts.extended.insert(b"user.a".to_vec(), b"1".to_vec());
-        let damaged = [finding("jffs2-damaged-attribute")];
-        let judged = |kind: &str, found: &Tree, findings: &[Finding]| {
+        let judged = |kind: &str, found: &Tree, code: &'static str| {
             let history = History::new(find_guarantee(kind).expect("in the table"), whole.clone());
             let window = history.window(1);
             let history = Arc::new(history);
             let trial = Trial { history, window, torn: Torn::Nothing, is_reordered: false };
-            trial.judge_found(found, findings).map_err(|fault| fault.kind)
+            trial.judge_found(found, &[finding(code)]).map_err(|fault| fault.kind)
         };
-        let without = tree(&[("f", b"bytes")]);
-        assert_eq!(judged("jffs2", &whole, &damaged), Ok(Judgement::State));
-        let hazard = Ok(Judgement::Hazard(&LOST_ATTRIBUTE));
-        assert_eq!(judged("jffs2", &without, &damaged), hazard);
-        assert_eq!(judged("jffs2", &without, &[]), Err(ViolationKind::Lost));
-        let other = [finding("jffs2-damaged-node")];
-        assert_eq!(judged("jffs2", &without, &other), Err(ViolationKind::Lost));
-        // It explains nothing else, and no other file system has it.
-        let bites = tree(&[("f", b"bites")]);
-        assert_eq!(judged("jffs2", &bites, &damaged), Err(ViolationKind::Lost));
-        assert_eq!(judged("ubifs", &without, &damaged), Err(ViolationKind::Lost));
+        let (attribute, node) = ("jffs2-damaged-attribute", "jffs2-no-node-of-inode");
+        assert_eq!(judged("jffs2", &whole, attribute), Ok(Judgement::State));
+        let without_attribute = tree(&[("f", b"bytes"), ("g", b"g")]);
+        let mut without_name = whole.clone();
+        without_name.rows.remove(b"g".as_slice());
+        for (found, code, other, hazard) in [
+            (&without_attribute, attribute, node, &LOST_ATTRIBUTE),
+            (&without_name, node, attribute, &LOST_NAME),
+        ] {
+            assert_eq!(judged("jffs2", found, code), Ok(Judgement::Hazard(hazard)));
+            // Another finding explains nothing, and no other file system has the hazard.
+            assert_eq!(judged("jffs2", found, other), Err(ViolationKind::Lost));
+            assert!(judged("ubifs", found, code).is_err());
+            // What else is wrong stays so.
+            let mut bites = found.clone();
+            bites.rows.extend(tree(&[("f", b"bites")]).rows);
+            assert!(judged("jffs2", &bites, code).is_err());
+        }
     }
 
     #[test]

@@ -31,6 +31,14 @@ pub(crate) struct Deeper {
     pub(crate) mount: Option<FirstMount>,
 }
 
+/// What two cuts left of their operations: a part of a page that one of them left stays behind the other. Whatever a
+/// prefix explains is explained by data without spare areas, too, and not the other way round.
+fn with_parts_of_both(one: Torn, other: Torn) -> Torn {
+    let either = |torn| one == torn || other == torn;
+    let most_first = [Torn::DataOnly, Torn::Prefix, Torn::Unreadable];
+    most_first.into_iter().find(|torn| either(*torn)).unwrap_or(Torn::Nothing)
+}
+
 /// A recovery that is cut: what it began with, what it wrote, and how it was cut before.
 struct Recovery<'a> {
     trial: &'a Trial,
@@ -154,8 +162,7 @@ impl Crash {
         deeper: &mut Vec<Deeper>,
     ) {
         let Recovery { trial, recoveries, before } = *recovery;
-        // A part of a page that any of the cuts left stays there.
-        let torn = if then.torn.torn == Torn::Nothing { trial.torn } else { then.torn.torn };
+        let torn = with_parts_of_both(trial.torn, then.torn.torn);
         let is_reordered = trial.is_reordered || then.torn.cached == Some(Cached::Reordered);
         let window = Window { is_recovery_cut: true, ..trial.window.clone() };
         let trial = Trial { window, torn, is_reordered, ..trial.clone() };

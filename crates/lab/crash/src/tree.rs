@@ -110,6 +110,15 @@ impl Tree {
         tree
     }
 
+    /// The tree, with those names of another one that it lacks.
+    pub(crate) fn with_names_of(&self, other: &Self) -> Self {
+        let mut tree = self.clone();
+        for (path, row) in &other.rows {
+            tree.rows.entry(path.clone()).or_insert_with(|| row.clone());
+        }
+        tree
+    }
+
     /// Reads what a guarantee speaks of. Where it allows damage, names that lead to it are only noted.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
 use jffs2::FindingCode as Code;
 use jffs2::{CleanMarkers, CpuCosts, Jffs2, MountOptions, find_profile};
 use mount::guarantee::{
-    ALL_TORN, Durable, ExpectedFinding, Guarantee, Hazard, LOST_ATTRIBUTE, OLD_TAIL, Order,
-    TORN_PAGE,
+    ALL_TORN, Durable, ExpectedFinding, Guarantee, Hazard, LOST_ATTRIBUTE, LOST_NAME, OLD_TAIL,
+    Order, TORN_PAGE,
 };
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
@@ -73,7 +73,7 @@ const GUARANTEE: Guarantee = Guarantee {
         // A directory between the two steps of its rename.
         ExpectedFinding { code: Code::TwoNames.name(), torn: ALL_TORN },
     ],
-    hazards: &[LOST_ATTRIBUTE, OLD_TAIL, REVIVED_NAME],
+    hazards: &[LOST_ATTRIBUTE, LOST_NAME, OLD_TAIL, REVIVED_NAME],
 };
 
 /// JFFS2: the highest inode number is taken from nodes of inodes alone (`jffs2_scan_make_ino_cache`).

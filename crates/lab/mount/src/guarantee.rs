@@ -139,6 +139,17 @@ pub const LOST_ATTRIBUTE: Hazard = Hazard {
     finding: Some("jffs2-damaged-attribute"),
 };
 
+/// JFFS2: the collector copies a name with its version (`jffs2_garbage_collect_pristine` of `fs/jffs2/gc.c`). Of two
+/// records of one version the scan takes the one that it meets last (`jffs2_add_fd_to_list` of
+/// `fs/jffs2/nodelist.c`), from the summary of a block without a look at the node. When the directory is read, that
+/// node is blank, and the whole copy is obsolete by then (`jffs2_get_inode_nodes` of `fs/jffs2/readinode.c`).
+pub const LOST_NAME: Hazard = Hazard {
+    name: "lost-name",
+    summary: "a name is gone with its file, however long ago it was synced: the collector had copied it, and the erase \
+              of the old block was cut behind the page of the name and before that of the summary",
+    finding: Some("jffs2-no-node-of-inode"),
+};
+
 /// YAFFS2: `yaffs_unlink_worker` gives the object the name of its youngest link, then deletes the link.
 pub const DOUBLED_NAME: Hazard = Hazard {
     name: "doubled-name",

@@ -49,6 +49,33 @@ fn an_unreadable_new_file_is_allowed_after_a_torn_page_alone() {
     assert_eq!((mismatch.was_safe, &mismatch.path[..]), (false, b"x".as_slice()));
 }
 
+/// Names stand in a directory by its number, so a name that was deleted can be back under another path.
+#[test]
+fn a_name_is_old_or_new_in_a_directory_that_was_renamed() {
+    let at = |paths: &[(&str, u64)]| {
+        let mut tree = standard();
+        for (path, inode) in paths {
+            tree.rows.insert(path.as_bytes().to_vec(), file(*inode, 0o644, b"bytes"));
+        }
+        tree
+    };
+    let made = at(&[("p", 30), ("p/q", 31), ("p/q/x", 32)]);
+    let deleted = at(&[("p", 30), ("p/q", 31)]);
+    let renamed = at(&[("n", 30), ("n/q", 31)]);
+    let steps = [At::synced(&made), At::unsynced(&deleted), At::unsynced(&renamed)];
+    let history = history("jffs2", &steps);
+    let back = at(&[("n", 30), ("n/q", 31), ("n/q/x", 32)]);
+    assert_eq!(judged(&history, Torn::DataOnly, &back), Ok(Judgement::PartOfWrite));
+    // The records are in order where no page was torn.
+    judged(&history, Torn::Nothing, &back).expect_err("it was deleted before the rename");
+    // A name that the directory never had stays wrong, and so does one of another directory.
+    for path in ["n/q/y", "n/x"] {
+        let strange = at(&[("n", 30), ("n/q", 31), (path, 32)]);
+        let mismatch = judged(&history, Torn::DataOnly, &strange).expect_err("never there");
+        assert_eq!(mismatch.path, path.as_bytes(), "{}", told(&mismatch));
+    }
+}
+
 /// The links of a file that is being renamed may be reported with one of its names or with both.
 #[test]
 fn links_are_not_compared_while_a_file_is_renamed() {

@@ -8,7 +8,7 @@ mod from_images;
 mod history;
 mod judge;
 mod judge_by_itself;
-mod lost_attribute;
+mod losses_of_scripts;
 mod minimised;
 mod model;
 mod mount_lines;

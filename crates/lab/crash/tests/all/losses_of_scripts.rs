@@ -1,0 +1,126 @@
+//! Scripts that searches found, with the cut that shows what real code loses there.
+//!
+//! `lost-attribute` and `lost-name`: Linux 6.12 mounted the chips after these cuts, and after others of the same
+//! scripts, and showed the same names. `rename-over-linked` and `lost-growth`: so did the library yaffs-direct.
+
+use crash::{Crash, Cuts, Outcome, Recoveries, Sabotage, Setup, find_torn_model};
+use mount::MountRequest;
+use mtd::find_layout;
+use nand::{Chip, FaultSettings, Storage, find_part};
+
+struct Bench {
+    kind: &'static str,
+    blocks: u32,
+    pages_per_block: u32,
+}
+
+const JFFS2: Bench = Bench { kind: "jffs2", blocks: 40, pages_per_block: 64 };
+const JFFS2_SMALL: Bench = Bench { kind: "jffs2", blocks: 64, pages_per_block: 16 };
+const YAFFS2: Bench = Bench { kind: "yaffs2", blocks: 64, pages_per_block: 16 };
+
+/// What the cuts of a script show; all of its cuts without `only`.
+fn outcome(
+    bench: &Bench,
+    calls: &str,
+    torn: &str,
+    only: Option<u64>,
+    recoveries: Recoveries,
+) -> Outcome {
+    let mut part = find_part("k9f2g08u0c").expect("in the catalogue");
+    part.geometry.blocks = bench.blocks;
+    part.geometry.pages_per_block = bench.pages_per_block;
+    let chip = Chip::new(&part, Storage::Bytes, &FaultSettings::default());
+    let layout = find_layout("linux-large").expect("in the table");
+    let request = MountRequest { seed: 1, ..MountRequest::default() };
+    let setup = Setup { kind: bench.kind, request, layout, seed: 1, sabotage: Sabotage::None };
+    let crash = Crash::new(&chip, &setup, &script::parse(calls).expect("a script"));
+    let torn = vec![find_torn_model(torn).expect("in the table")];
+    let cuts = Cuts { only, torn, recoveries, ..Cuts::default() };
+    crash.expect("it runs").run(&cuts, |_, _| true).expect("there is such a cut")
+}
+
+/// No cut is a violation, and these hazards strike, each at so many cuts.
+fn assert_hazards(outcome: &Outcome, hazards: &[(&str, u64)]) {
+    assert_eq!(outcome.violations().count(), 0, "{outcome:?}");
+    let struck: Vec<(&str, u64)> =
+        outcome.torn[0].hazards.iter().map(|(name, count)| (*name, *count)).collect();
+    assert_eq!(struck, hazards, "{outcome:?}");
+}
+
+/// The page with the header of the copy and with a part of its value.
+const COPY: u64 = 156;
+
+fn attribute_calls() -> String {
+    // A value that reaches over the end of a page. Each fsync collects until the page with its data is full and
+    // written (`jffs2_flush_wbuf_gc`).
+    let value = "5a".repeat(1500);
+    format!(
+        "mkdir d 755\nsetxattr d user.b {value}\nput big 644 150000 4096 x 7\nsync\n\
+         put a 644 100 4096 x 1 fsync\nput a 644 100 4096 x 2 fsync\n"
+    )
+}
+
+#[test]
+fn a_cut_of_the_copy_of_an_attribute_loses_it() {
+    let calls = attribute_calls();
+    for torn in ["prefix", "data-only"] {
+        let lost = outcome(&JFFS2, &calls, torn, Some(COPY), Recoveries::None);
+        assert_hazards(&lost, &[("lost-attribute", 1)]);
+    }
+    // Of a page of which nothing is left the scan finds no header, so the old node counts.
+    assert_hazards(&outcome(&JFFS2, &calls, "nothing", Some(COPY), Recoveries::None), &[]);
+    // And no other cut loses it.
+    let all = outcome(&JFFS2, &calls, "prefix", None, Recoveries::None);
+    assert_hazards(&all, &[("lost-attribute", 1)]);
+}
+
+#[test]
+fn a_cut_of_the_erase_of_a_name_that_was_copied_loses_it() {
+    // Rewritten files make blocks dirty, and the thread of the collector copies what is left in them.
+    let calls = "mkdir d0 755\nrepeat 8 {\nputn d0/b 0 5 644 40000 4096 x 163\n}\numount\nmount -\n\
+                 sleep 40s\n";
+    let erase = 957;
+    let lost = outcome(&JFFS2, calls, "prefix", Some(erase), Recoveries::None);
+    assert_hazards(&lost, &[("lost-name", 1)]);
+    // The summary goes with the names, or stays with them.
+    for torn in ["data-only", "nothing"] {
+        assert_hazards(&outcome(&JFFS2, calls, torn, Some(erase), Recoveries::None), &[]);
+    }
+}
+
+#[test]
+fn a_deletion_that_a_torn_page_lost_shows_in_the_directory_under_its_new_name() {
+    let calls = "mkdir d0 755\nmkdir d0/e 755\nputn d0/b 0 30 644 40000 4096 x 1\nunlinkn d0/b 0 26\n\
+                 rename d0 d1\n";
+    assert_hazards(&outcome(&JFFS2_SMALL, calls, "data-only", Some(679), Recoveries::None), &[]);
+}
+
+#[test]
+fn a_rename_over_one_of_several_names_deletes_the_file_under_all_of_them() {
+    // The header of the rename is there, and nothing of the target's deletion. Then that of the other name is, too.
+    for (bytes, both) in [(0, 4), (1, 6), (5000, 8)] {
+        let calls =
+            format!("put a 644 {bytes} 4096 x 0\nlink a b\nput c 644 0 4096 x 0\nrename c a\n");
+        let gone = outcome(&YAFFS2, &calls, "nothing", Some(both), Recoveries::None);
+        assert_hazards(&gone, &[("rename-over-linked", 1)]);
+        let doubled = outcome(&YAFFS2, &calls, "nothing", Some(both + 1), Recoveries::None);
+        assert_hazards(&doubled, &[("doubled-name", 1)]);
+    }
+}
+
+#[test]
+fn zeros_of_a_truncate_are_lost_behind_a_write_that_was_cut() {
+    let calls = "open o n1 rw,creat,trunc\ntruncate n1 8192\nsync\nwrite n1 0 2257 5 r 0\n";
+    let lost = outcome(&YAFFS2, calls, "nothing", Some(8), Recoveries::None);
+    assert_hazards(&lost, &[("lost-growth", 1)]);
+}
+
+#[test]
+fn what_the_first_cut_left_explains_a_finding_behind_the_second() {
+    // An erase left the tags of its block; the mount after it is cut in another way.
+    let calls = "mkdir d0 755\nmkdir d0/e 755\nput a 644 1 1 z 0\nopen o1 d0/e/a rw,creat,excl\n\
+                 symlink n1 n1\nopen o2 a rw,creat,trunc\nrename d0/e/a a\nsleep 40s\n";
+    let then = vec!["0:prefix".parse().expect("a cut")];
+    let torn = outcome(&YAFFS2, calls, "data-only", Some(22), Recoveries::Only(then));
+    assert_hazards(&torn, &[]);
+}
