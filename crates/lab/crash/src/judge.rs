@@ -83,7 +83,6 @@ fn with_holes(found: &Tree) -> Option<Tree> {
     let mut holes = found.clone();
     let mut has_holes = false;
     for row in holes.rows.values_mut() {
-        let is_erased = |chunk: &[u8]| chunk.iter().all(|byte| *byte == 0xff);
         if !row.content.chunks(LEAST_CHUNK_BYTES).any(is_erased) {
             continue;
         }
@@ -96,6 +95,15 @@ fn with_holes(found: &Tree) -> Option<Tree> {
     has_holes.then_some(holes)
 }
 
+/// True if a chunk is erased but for one bit of each step: the code that an erase left in the spare area may differ
+/// from that of erased bytes as the code of one wrong bit does, and the ECC "corrects" that bit.
+fn is_erased(chunk: &[u8]) -> bool {
+    let zeros = |step: &[u8]| step.iter().map(|byte| byte.count_zeros()).sum::<u32>();
+    chunk.chunks(ECC_STEP_BYTES).all(|step| zeros(step) <= 1)
+}
+
+/// Data bytes of a code of the software ECC (`drivers/mtd/nand/ecc-sw-hamming.c`).
+const ECC_STEP_BYTES: usize = 256;
 /// The page of the smallest NAND chips, of which larger chunks are multiples.
 const LEAST_CHUNK_BYTES: usize = 512;
 

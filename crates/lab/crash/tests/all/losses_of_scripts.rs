@@ -116,6 +116,14 @@ fn zeros_of_a_truncate_are_lost_behind_a_write_that_was_cut() {
 }
 
 #[test]
+fn erased_bytes_of_which_the_code_corrects_a_bit_are_those_of_an_erase() {
+    let calls = "mkdir d0 755\nmkdir d0/e 755\nmkdir d1 755\nsymlink ring ring\nput n2 644 19088 1 t 0\n\
+                 sleep 1s\nopen o n2 rw,creat,trunc\n";
+    let torn = outcome(&YAFFS2, calls, "data-only", Some(24), Recoveries::None);
+    assert_hazards(&torn, &[("erased-chunk", 1)]);
+}
+
+#[test]
 fn what_the_first_cut_left_explains_a_finding_behind_the_second() {
     // An erase left the tags of its block; the mount after it is cut in another way.
     let calls = "mkdir d0 755\nmkdir d0/e 755\nput a 644 1 1 z 0\nopen o1 d0/e/a rw,creat,excl\n\
