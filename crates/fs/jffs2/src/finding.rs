@@ -15,6 +15,8 @@ fs_api::finding_codes! {
         StrayNode = "jffs2-stray-node", Damage;
         /// A node, or its header, has a wrong checksum.
         DamagedNode = "jffs2-damaged-node", Damage;
+        /// A name that the summary of a block tells of has a wrong checksum. Older records of it count no more.
+        DamagedName = "jffs2-damaged-name", Damage;
         /// An extended attribute has a wrong checksum.
         DamagedAttribute = "jffs2-damaged-attribute", Damage;
         /// The summary of a block has a wrong checksum.

@@ -349,9 +349,11 @@ impl Engine {
 
     fn take_entry(&self, id: NodeId, bytes: &[u8], gathered: &mut Gathered) {
         let state = &mut *self.state.borrow_mut();
+        // A scan of nodes has compared the CRC already; one of a summary has not. The older record of the name that
+        // the scan then dropped is not tried (`read_direntry` of `fs/jffs2/readinode.c`).
         let Some(entry) = DirentNode::parse(bytes) else {
             self.find(
-                Code::DamagedNode,
+                Code::DamagedName,
                 Place::Address(state.node(id).offset.into()),
                 format!("{:#x}: the directory entry is damaged", state.node(id).offset),
             );

@@ -528,7 +528,8 @@ impl State {
     }
 
     /// Adds an entry to a directory's, in place of an older one of the same name
-    /// (`jffs2_add_fd_to_list`).
+    /// (`jffs2_add_fd_to_list`). Of one version the last one counts: a record that a summary tells of, and that is no
+    /// longer there, can win over the collector's whole copy.
     pub(crate) fn add_entry(&mut self, entries: &mut Vec<Entry>, new: Entry) {
         let start = entries.partition_point(|entry| entry.name_hash < new.name_hash);
         let same = entries[start..]

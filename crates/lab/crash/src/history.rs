@@ -18,6 +18,8 @@ pub struct State {
     pub begun_at: u64,
     /// The call is a write to this inode, of which a part may be on the medium.
     pub written: Option<InodeNumber>,
+    /// The file that was written, if it has no name: it is open, and a torn page can give back its name.
+    pub nameless: Option<Arc<Row>>,
     /// Where the line of the script stands.
     pub place: Place,
     /// The state is none that the call should lead to, but one the real code can be left in.
@@ -105,6 +107,7 @@ impl History {
             tree: Arc::new(tree),
             begun_at: 0,
             written: None,
+            nameless: None,
             place: Place::default(),
             hazard: None,
         };
@@ -209,8 +212,14 @@ impl History {
     /// A call that began at `begun_at` leads to this tree.
     pub fn push(&mut self, begun_at: u64, tree: Tree, written: Option<InodeNumber>) {
         let place = self.place.clone();
-        self.states.push(State { tree: Arc::new(tree), begun_at, written, place, hazard: None });
+        let (tree, nameless, hazard) = (Arc::new(tree), None, None);
+        self.states.push(State { tree, begun_at, written, nameless, place, hazard });
         self.note_rows();
+    }
+
+    /// The newest state is due to a write to a file that has no name.
+    pub(crate) fn nameless_written(&mut self, row: Row) {
+        self.states.last_mut().expect("a history has a first state").nameless = Some(Arc::new(row));
     }
 
     /// A call that began at `begun_at` may leave this tree behind if it is cut.

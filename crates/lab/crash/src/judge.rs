@@ -10,6 +10,7 @@ use crate::mixture::{is_mixture, is_mixture_with_old_tail};
 use crate::tree::{Facts, Row, Tree};
 use fs_api::{FileType, InodeNumber};
 use mount::guarantee::{ERASED_CHUNK, LOST_GROWTH, OLD_TAIL, Order, PAGES_IN_ANY_ORDER};
+use mtd::ECC_STEP_BYTES;
 use nand::Torn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -102,8 +103,6 @@ fn is_erased(chunk: &[u8]) -> bool {
     chunk.chunks(ECC_STEP_BYTES).all(|step| zeros(step) <= 1)
 }
 
-/// Data bytes of a code of the software ECC (`drivers/mtd/nand/ecc-sw-hamming.c`).
-const ECC_STEP_BYTES: usize = 256;
 /// The page of the smallest NAND chips, of which larger chunks are multiples.
 const LEAST_CHUNK_BYTES: usize = 512;
 
@@ -257,7 +256,9 @@ fn is_of_versions(
         versions.filter(|row| row.facts.kind == found.facts.kind).map(|row| row.inode).collect();
     inodes.into_iter().any(|inode| {
         let mut rows: Vec<&Row> = Vec::new();
-        for row in states.iter().flat_map(|state| state.tree.rows.values()) {
+        // Bytes that an open file got after its name was deleted show if a torn page lost the deletion.
+        let all = states.iter().flat_map(|state| state.tree.rows.values().chain(&state.nameless));
+        for row in all {
             if row.inode == inode && !rows.iter().any(|known| std::ptr::eq(*known, row.as_ref())) {
                 rows.push(row);
             }

@@ -124,12 +124,27 @@ pub(crate) struct Trial {
     pub(crate) is_reordered: bool,
 }
 
-/// A hazard that takes something away, and what puts it back into a tree from that of a state.
-type Loss = (&'static Hazard, fn(&Tree, &Tree) -> Tree);
+/// A hazard of what the medium holds in two copies, of which the damaged one counts.
+struct Loss {
+    hazard: &'static Hazard,
+    /// Codes of findings of the mount, one of which tells of the damage.
+    findings: &'static [&'static str],
+    /// Puts what is lost back into a tree from that of a state.
+    with_rest: fn(&Tree, &Tree) -> Tree,
+}
 
-/// Hazards of what the medium holds in two copies, of which the damaged one counts.
-const LOSSES: [Loss; 2] =
-    [(&LOST_ATTRIBUTE, Tree::with_attributes_of), (&LOST_NAME, Tree::with_names_of)];
+const LOSSES: [Loss; 2] = [
+    Loss {
+        hazard: &LOST_ATTRIBUTE,
+        findings: &["jffs2-damaged-attribute"],
+        with_rest: Tree::with_attributes_of,
+    },
+    Loss {
+        hazard: &LOST_NAME,
+        findings: &["jffs2-damaged-name", "jffs2-no-node-of-inode"],
+        with_rest: Tree::with_names_of,
+    },
+];
 
 /// A recovery that was looked at.
 pub(crate) struct Looked {
@@ -214,16 +229,15 @@ impl Trial {
     /// must have told of what the hazard leaves: without that finding, what is missing stays a violation.
     fn loss(&self, found: &Tree, findings: &[Finding]) -> Option<&'static Hazard> {
         let states = &self.history.states()[self.window.states.clone()];
-        let is_loss = |(hazard, with_rest): &&Loss| {
-            let is_told = findings.iter().any(|finding| hazard.finding == Some(finding.code));
-            is_told
-                && self.history.guarantee().hazards.contains(hazard)
+        let is_struck = |loss: &&Loss| {
+            findings.iter().any(|finding| loss.findings.contains(&finding.code))
+                && self.history.guarantee().hazards.contains(loss.hazard)
                 && states.iter().rev().any(|state| {
-                    let whole = with_rest(found, &state.tree);
+                    let whole = (loss.with_rest)(found, &state.tree);
                     judge(&self.history, &self.window, self.torn, &whole).is_ok()
                 })
         };
-        LOSSES.iter().find(is_loss).map(|(hazard, _)| *hazard)
+        LOSSES.iter().find(is_struck).map(|loss| loss.hazard)
     }
 
     /// Judges what comes after the first look.
@@ -245,8 +259,6 @@ impl Trial {
         }
         let is_found = |code: &str| findings.iter().any(|finding| finding.code == code);
         let hazards = self.history.guarantee().hazards.iter();
-        // These are seen at the first look, so they explain no change behind it.
-        let hazards = hazards.filter(|hazard| LOSSES.iter().all(|(loss, _)| loss != hazard));
         let mut explaining = hazards.filter(|hazard| hazard.finding.is_some_and(is_found));
         match compare_again(found, after, is_full) {
             Ok(()) => {}
@@ -571,6 +583,7 @@ mod tests {
             trial.judge_found(found, &[finding(code)]).map_err(|fault| fault.kind)
         };
         let (attribute, node) = ("jffs2-damaged-attribute", "jffs2-no-node-of-inode");
+        let name = "jffs2-damaged-name";
         assert_eq!(judged("jffs2", &whole, attribute), Ok(Judgement::State));
         let without_attribute = tree(&[("f", b"bytes"), ("g", b"g")]);
         let mut without_name = whole.clone();
@@ -578,6 +591,7 @@ mod tests {
         for (found, code, other, hazard) in [
             (&without_attribute, attribute, node, &LOST_ATTRIBUTE),
             (&without_name, node, attribute, &LOST_NAME),
+            (&without_name, name, attribute, &LOST_NAME),
         ] {
             assert_eq!(judged("jffs2", found, code), Ok(Judgement::Hazard(hazard)));
             // Another finding explains nothing, and no other file system has the hazard.

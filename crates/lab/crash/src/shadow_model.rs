@@ -2,7 +2,7 @@
 //! states make.
 
 use crate::history::History;
-use crate::tree::{Row, Tree};
+use crate::tree::{Row, Tree, read_row};
 use fs_api::{
     Caller, Changes, Errno, FileSystem, FileType, InodeNumber, NewInode, PAGE_BYTES, Time,
 };
@@ -86,7 +86,19 @@ impl ShadowModel {
             self.contents.borrow_mut().remove(&inode);
         }
         let tree = self.tree().await?;
-        self.history.borrow_mut().push(begun_at, tree, written);
+        let nameless = match written {
+            Some(inode) if tree.rows.values().all(|row| row.inode != inode) => {
+                let attributes = self.model.attributes(inode).await?;
+                let mut contents = BTreeMap::new();
+                Some(read_row(&self.model, inode, &attributes, &mut contents).await?)
+            }
+            _ => None,
+        };
+        let mut history = self.history.borrow_mut();
+        history.push(begun_at, tree, written);
+        if let Some(row) = nameless {
+            history.nameless_written(row);
+        }
         Ok(())
     }
 

@@ -63,6 +63,7 @@ const GUARANTEE: Guarantee = Guarantee {
     expected_findings: &[
         // Nodes reach over pages; one that was cut short is dropped.
         ExpectedFinding { code: Code::DamagedNode.name(), torn: ALL_TORN },
+        ExpectedFinding { code: Code::DamagedName.name(), torn: ALL_TORN },
         ExpectedFinding { code: Code::DamagedAttribute.name(), torn: ALL_TORN },
         ExpectedFinding { code: Code::DamagedSummary.name(), torn: ALL_TORN },
         // A block that was not erased to its end.

@@ -64,7 +64,7 @@ pub struct Hazard {
     pub name: &'static str,
     /// What happens, and to what.
     pub summary: &'static str,
-    /// The code of a finding that comes with it. For most hazards the next mount may show something else then.
+    /// The code of a finding after which the next mount may show something else: then it is this hazard.
     pub finding: Option<&'static str>,
 }
 
@@ -136,18 +136,19 @@ pub const LOST_ATTRIBUTE: Hazard = Hazard {
     name: "lost-attribute",
     summary: "an extended attribute is gone, however long ago it was synced: the collector was copying it, and the \
               cut left the header of the copy without its value",
-    finding: Some("jffs2-damaged-attribute"),
+    finding: None,
 };
 
-/// JFFS2: the collector copies a name with its version (`jffs2_garbage_collect_pristine` of `fs/jffs2/gc.c`). Of two
-/// records of one version the scan takes the one that it meets last (`jffs2_add_fd_to_list` of
-/// `fs/jffs2/nodelist.c`), from the summary of a block without a look at the node. When the directory is read, that
-/// node is blank, and the whole copy is obsolete by then (`jffs2_get_inode_nodes` of `fs/jffs2/readinode.c`).
+/// JFFS2: the scan takes names from the summary of a block without a look at their nodes. Of two records of a name it
+/// keeps the higher version, or the one that it meets last (`jffs2_add_fd_to_list` of `fs/jffs2/nodelist.c`), as the
+/// collector may copy a name with its version (`jffs2_garbage_collect_pristine` of `fs/jffs2/gc.c`). When the
+/// directory is read, the node of that record is blank or damaged, and the whole one is obsolete by then
+/// (`jffs2_get_inode_nodes` and `read_direntry` of `fs/jffs2/readinode.c`).
 pub const LOST_NAME: Hazard = Hazard {
     name: "lost-name",
-    summary: "a name is gone with its file, however long ago it was synced: the collector had copied it, and the erase \
-              of the old block was cut behind the page of the name and before that of the summary",
-    finding: Some("jffs2-no-node-of-inode"),
+    summary: "a name is gone with its file, however long ago it was synced: the collector had copied it, and a cut \
+              left the summary of a block and not the record of the name: of the copy, or of the old one under erase",
+    finding: None,
 };
 
 /// YAFFS2: `yaffs_unlink_worker` gives the object the name of its youngest link, then deletes the link.

@@ -7,7 +7,7 @@
 //! checked against pages written by Linux 6.12.
 
 /// Bytes that one code covers.
-pub(crate) const STEP_BYTES: usize = 256;
+pub const STEP_BYTES: usize = 256;
 
 /// Bytes of a code.
 pub(crate) const CODE_BYTES: usize = 3;

@@ -23,6 +23,7 @@ pub use contract::{Ecc, OobLayout};
 pub use costs::DriverCosts;
 pub use device::{BadBlocks, Mtd, MtdOptions, OobMode, ReadStatus};
 pub use error::MtdError;
+pub use hamming::STEP_BYTES as ECC_STEP_BYTES;
 pub use hamming::{Correction, hamming_check, hamming_code, hamming_correct};
 pub use operations::{ChipObserver, Operation, OperationCounts};
 pub use ram::{RamError, RamMtd, RamPending};

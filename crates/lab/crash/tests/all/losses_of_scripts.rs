@@ -1,7 +1,8 @@
 //! Scripts that searches found, with the cut that shows what real code loses there.
 //!
-//! `lost-attribute` and `lost-name`: Linux 6.12 mounted the chips after these cuts, and after others of the same
-//! scripts, and showed the same names. `rename-over-linked` and `lost-growth`: so did the library yaffs-direct.
+//! `lost-attribute`, and `lost-name` by an erase: Linux 6.12 mounted the chips after these cuts, and after others of
+//! the same scripts, and showed the same names. `lost-growth`: the library yaffs-direct shows the same bytes.
+//! `rename-over-linked`: it shows memory that was freed in the place of the other name, and no such file later.
 
 use crash::{Crash, Cuts, Outcome, Recoveries, Sabotage, Setup, find_torn_model};
 use mount::MountRequest;
@@ -17,6 +18,9 @@ struct Bench {
 const JFFS2: Bench = Bench { kind: "jffs2", blocks: 40, pages_per_block: 64 };
 const JFFS2_SMALL: Bench = Bench { kind: "jffs2", blocks: 64, pages_per_block: 16 };
 const YAFFS2: Bench = Bench { kind: "yaffs2", blocks: 64, pages_per_block: 16 };
+
+/// The page that cut 175 tears ends a block: it has copies of names, and the summary.
+const COPIED_NAME: &str = include_str!("support/copied-name.ops");
 
 /// What the cuts of a script show; all of its cuts without `only`.
 fn outcome(
@@ -86,6 +90,20 @@ fn a_cut_of_the_erase_of_a_name_that_was_copied_loses_it() {
     for torn in ["data-only", "nothing"] {
         assert_hazards(&outcome(&JFFS2, calls, torn, Some(erase), Recoveries::None), &[]);
     }
+}
+
+#[test]
+fn a_copy_of_a_name_that_is_damaged_beside_a_whole_summary_loses_it() {
+    let lost = outcome(&JFFS2_SMALL, COPIED_NAME, "data-only", Some(175), Recoveries::None);
+    assert_hazards(&lost, &[("lost-name", 1)]);
+}
+
+#[test]
+fn a_deletion_that_a_torn_page_lost_shows_what_the_file_got_after_it() {
+    let calls = "mkdir d0 755\nmkdir d0/e 755\nmknod d0/n1 600 c 0 0\nmkdir d1 755\nsymlink ring ring\n\
+                 open o d0/a-name-of-more-than-fifteen-bytes0 rw,creat\nput n1 644 1 1 t 0\nunlink d0/n1\n\
+                 unlink d0/a-name-of-more-than-fifteen-bytes0\npwrite o 1 2304 t 1\n";
+    assert_hazards(&outcome(&JFFS2_SMALL, calls, "data-only", Some(2), Recoveries::None), &[]);
 }
 
 #[test]
