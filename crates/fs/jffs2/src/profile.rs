@@ -15,6 +15,8 @@ pub struct Profile {
     /// A write past the end makes a hole up to its first byte; else only up to its page, and the rest
     /// of the gap is left to what the page held.
     pub hole_reaches_position: bool,
+    /// What a mount does with the names of a directory.
+    pub directory_names: DirectoryNames,
     /// Write-buffer and erases are seen to by a write of the superblock at this interval
     /// (`write_super`), nanoseconds; newer kernels flush by a delayed work of the same interval.
     pub write_back_interval_ns: u64,
@@ -28,6 +30,16 @@ pub struct Profile {
     pub has_summary: bool,
 }
 
+/// What a mount makes of two names of one directory, as a rename that was cut leaves them
+/// (`jffs2_build_inode_pass1`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryNames {
+    /// The first name that is found gives the parent. A dead directory that names it, too, takes it along.
+    FirstIsParent,
+    /// Names are counted first, and parents are set when the dead are gone: one living name is enough.
+    Counted,
+}
+
 /// All profiles, oldest first.
 ///
 /// Sources: `fs/jffs2` of Linux 2.6.32 and 6.1, Kconfig defaults of the former, the configuration
@@ -38,6 +50,7 @@ pub const PROFILES: &[Profile] = &[
         empty_scan_bytes: 1024,
         collector_pause_ns: 0,
         hole_reaches_position: false,
+        directory_names: DirectoryNames::FirstIsParent,
         write_back_interval_ns: 5_000_000_000,
         write_super_erases: true,
         inode_buckets: Some(128),
@@ -49,6 +62,7 @@ pub const PROFILES: &[Profile] = &[
         empty_scan_bytes: 1024,
         collector_pause_ns: 50_000_000,
         hole_reaches_position: false,
+        directory_names: DirectoryNames::FirstIsParent,
         write_back_interval_ns: 5_000_000_000,
         write_super_erases: true,
         inode_buckets: Some(128),
@@ -60,6 +74,7 @@ pub const PROFILES: &[Profile] = &[
         empty_scan_bytes: 256,
         collector_pause_ns: 50_000_000,
         hole_reaches_position: true,
+        directory_names: DirectoryNames::Counted,
         write_back_interval_ns: 5_000_000_000,
         write_super_erases: false,
         inode_buckets: None,
@@ -71,6 +86,7 @@ pub const PROFILES: &[Profile] = &[
         empty_scan_bytes: 256,
         collector_pause_ns: 50_000_000,
         hole_reaches_position: true,
+        directory_names: DirectoryNames::Counted,
         write_back_interval_ns: 5_000_000_000,
         write_super_erases: false,
         inode_buckets: None,

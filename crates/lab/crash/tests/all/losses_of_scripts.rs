@@ -98,6 +98,17 @@ fn a_copy_of_a_name_that_is_damaged_beside_a_whole_summary_loses_it() {
     assert_hazards(&lost, &[("lost-name", 1)]);
 }
 
+/// A torn page left a directory under its old name, and under its new one in a directory that lost its own. Linux 6.12
+/// mounted the chip and showed the old name with all below it.
+#[test]
+fn a_directory_outlives_a_dead_one_that_names_it() {
+    let calls = "mkdir d0 755\nmkdir d0/e 755\nmkdir d1 755\nsymlink ring ring\nsymlink ../to/567 d0/n1\n\
+                 setxattr d1 trusted.c 5a\nrename d0 d1/f\nput n1 644 0 1 z 0 fsync\n";
+    for torn in ["prefix", "data-only"] {
+        assert_hazards(&outcome(&JFFS2, calls, torn, Some(80), Recoveries::None), &[]);
+    }
+}
+
 #[test]
 fn a_deletion_that_a_torn_page_lost_shows_what_the_file_got_after_it() {
     let calls = "mkdir d0 755\nmkdir d0/e 755\nmknod d0/n1 600 c 0 0\nmkdir d1 755\nsymlink ring ring\n\
