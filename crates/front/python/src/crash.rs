@@ -154,9 +154,9 @@ fn asked(
         for (path, row) in &tree.rows {
             let first = *names.entry(row.inode).or_insert(path);
             let letter = row.facts.kind.letter();
-            let content = if letter == 'l' { &row.facts.target } else { &*row.content };
+            let bytes = if letter == 'l' { row.facts.target.clone() } else { row.content.to_vec() };
             let [path, content, first] =
-                [path, content, first].map(|bytes| PyBytes::new(python, bytes));
+                [path, &bytes, first].map(|bytes| PyBytes::new(python, bytes));
             files.push((path, letter, row.facts.permissions, content, first));
         }
         for path in &tree.unreadable {

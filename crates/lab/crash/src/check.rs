@@ -5,6 +5,7 @@
 //! depend on the number of workers, and no more trees are in memory than those of a few stretches of cuts.
 
 use crate::application::Done;
+use crate::content::Content;
 use crate::expectation_outcome::{LineOfScript, between};
 use crate::history::History;
 use crate::tree::Tree;
@@ -130,26 +131,35 @@ impl FilesLeft {
 fn digest(tree: &Tree) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     let mut first_names = BTreeMap::new();
-    // Lengths stand before bytes: no two trees are written alike.
-    let mut add = |bytes: &[u8]| {
-        hasher.update(&(bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-    };
     for (path, row) in &tree.rows {
-        add(path);
-        add(&[row.facts.kind.letter() as u8]);
-        add(&row.facts.permissions.to_le_bytes());
-        add(&row.content);
-        add(&row.facts.target);
+        add(&mut hasher, path);
+        add(&mut hasher, &[row.facts.kind.letter() as u8]);
+        add(&mut hasher, &row.facts.permissions.to_le_bytes());
+        add_content(&mut hasher, &row.content);
+        add(&mut hasher, &row.facts.target);
         if row.facts.kind == FileType::Regular {
-            add(first_names.entry(row.inode).or_insert(path));
+            let first = first_names.entry(row.inode).or_insert(path);
+            add(&mut hasher, first);
         }
     }
     for path in &tree.unreadable {
-        add(b"unreadable");
-        add(path);
+        add(&mut hasher, b"unreadable");
+        add(&mut hasher, path);
     }
     hasher.finalize().into()
+}
+
+// Lengths stand before bytes: no two trees are written alike.
+fn add(hasher: &mut blake3::Hasher, bytes: &[u8]) {
+    hasher.update(&(bytes.len() as u64).to_le_bytes());
+    hasher.update(bytes);
+}
+
+fn add_content(hasher: &mut blake3::Hasher, content: &Content) {
+    hasher.update(&(content.len() as u64).to_le_bytes());
+    for page in content.pages() {
+        hasher.update(page);
+    }
 }
 
 /// A line `ack N` that was passed.
@@ -264,6 +274,7 @@ impl<'a, 'b> Checks<'a, 'b> {
 #[cfg(test)]
 mod tests {
     use super::digest;
+    use crate::content::Content;
     use crate::tree::Tree;
     use crate::tree::made_up::tree;
     use std::sync::Arc;
@@ -289,7 +300,7 @@ mod tests {
         assert_eq!(plain, digest(&changed(|tree| row(tree, |row| row.inode = 9))));
         let others = [
             changed(|tree| row(tree, |row| row.facts.permissions = 0o600)),
-            changed(|tree| row(tree, |row| row.content = Arc::new(b"two".to_vec()))),
+            changed(|tree| row(tree, |row| row.content = Content::new(b"two"))),
             changed(|tree| row(tree, |row| row.inode = 1)),
             changed(|tree| tree.unreadable.push(b"c".to_vec())),
             changed(|tree| drop(tree.rows.remove(b"b".as_slice()))),

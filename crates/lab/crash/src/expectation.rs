@@ -1,5 +1,6 @@
 //! What an application expects of its files after a power cut, and whether a tree that was found keeps it.
 
+use crate::content::Content;
 use crate::tree::{Row, Tree};
 use fs_api::FileType;
 use script::{Expect, FileForm, Place};
@@ -255,10 +256,10 @@ impl Counting<'_> {
             Symptom::Empty
         } else if known().any(|row| is_beginning(bytes, row)) {
             Symptom::CutShort
-        } else if known().any(|row| is_beginning(without_zeros(bytes), row)) {
+        } else if known().any(|row| is_beginning(&without_zeros(bytes), row)) {
             Symptom::Zeros
-        } else if bytes.iter().enumerate().all(|(place, byte)| {
-            *byte == 0 || known().any(|row| row.content.get(place) == Some(byte))
+        } else if bytes.bytes().enumerate().all(|(place, byte)| {
+            byte == 0 || known().any(|row| row.content.byte(place) == Some(byte))
         }) {
             Symptom::Mixed
         } else {
@@ -289,16 +290,15 @@ impl Counting<'_> {
 pub(crate) fn is_alike(one: &Row, other: &Row) -> bool {
     one.facts.kind == other.facts.kind
         && one.facts.target == other.facts.target
-        && (Arc::ptr_eq(&one.content, &other.content) || one.content == other.content)
+        && one.content.is_same(&other.content)
 }
 
 /// The bytes up to the last one that is not zero.
-fn without_zeros(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    &bytes[..end]
+fn without_zeros(bytes: &Content) -> Content {
+    bytes.cut_to(bytes.bytes().rev().skip_while(|byte| *byte == 0).count())
 }
 
-fn is_beginning(bytes: &[u8], of: &Row) -> bool {
+fn is_beginning(bytes: &Content, of: &Row) -> bool {
     of.facts.kind == FileType::Regular && of.content.starts_with(bytes)
 }
 

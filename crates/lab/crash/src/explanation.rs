@@ -87,8 +87,8 @@ pub(crate) fn describe_beside(known: Option<&Arc<Row>>, found: Option<&Arc<Row>>
 }
 
 fn describe_bytes(known: &Row, found: &Row) -> String {
-    let pairs = known.content.iter().zip(found.content.iter());
-    let first = pairs.take_while(|(known, found)| known == found).count();
-    let other = known.content.iter().zip(found.content.iter()).filter(|(a, b)| a != b).count();
+    let pairs = || known.content.bytes().zip(found.content.bytes());
+    let first = pairs().take_while(|(known, found)| known == found).count();
+    let other = pairs().filter(|(a, b)| a != b).count();
     format!("{}: {other} bytes are others, the first is byte {first}", found.describe())
 }

@@ -455,6 +455,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::History;
+    use crate::content::Content;
     use crate::guarantee::find_guarantee;
     use crate::tree::{Facts, Row, Tree};
     use fs_api::FileType;
@@ -473,7 +474,7 @@ mod tests {
             target: Vec::new(),
             extended: BTreeMap::new(),
         };
-        Arc::new(Row { inode, facts, content: Arc::default() })
+        Arc::new(Row { inode, facts, content: Content::default() })
     }
 
     /// Names come, go, and lead to other inodes or other rows; several names may lead to one inode.

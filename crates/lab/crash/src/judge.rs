@@ -60,10 +60,16 @@ pub fn judge(
     // Zeros that a truncate added exist in memory alone until a checkpoint; with them the tree must be allowed. Any
     // state may have them: a write behind them takes the checkpoint away before its bytes are on the medium
     // (`yaffs2_checkpt_invalidate`).
-    let states = &history.states()[window.states.clone()];
-    let has_grown = states.iter().rev().any(|state| {
-        grown(state, found)
+    let (first, last) = (*window.states.start(), *window.states.end());
+    let is_allowed = |named: &State, known: &State| {
+        grown(named, known, found)
             .is_some_and(|grown| judge_as_found(history, window, torn, &grown).is_ok())
+    };
+    // A file whose bytes are not written yet may have been longer by zeros alone before the window began.
+    let dirty_since = window.dirty.values().copied().min().unwrap_or(first).min(first);
+    let older = &history.states()[dirty_since..first];
+    let has_grown = history.states()[first..=last].iter().rev().any(|state| {
+        is_allowed(state, state) || older.iter().rev().any(|older| is_allowed(state, older))
     });
     if has_grown { Ok(Judgement::Hazard(&LOST_GROWTH)) } else { judged }
 }
@@ -84,13 +90,17 @@ fn with_holes(found: &Tree) -> Option<Tree> {
     let mut holes = found.clone();
     let mut has_holes = false;
     for row in holes.rows.values_mut() {
-        if !row.content.chunks(LEAST_CHUNK_BYTES).any(is_erased) {
+        let is_hole = |page: &[u8]| page.chunks(LEAST_CHUNK_BYTES).any(is_erased);
+        if !row.content.pages().any(is_hole) {
             continue;
         }
-        let mut other = (**row).clone();
-        let chunks = Arc::make_mut(&mut other.content).chunks_mut(LEAST_CHUNK_BYTES);
-        chunks.filter(|chunk| is_erased(chunk)).for_each(|chunk| chunk.fill(0));
-        *row = Arc::new(other);
+        let content = row.content.with_pages(|page| {
+            let mut other = is_hole(page).then(|| page.to_vec())?;
+            let chunks = other.chunks_mut(LEAST_CHUNK_BYTES);
+            chunks.filter(|chunk| is_erased(chunk)).for_each(|chunk| chunk.fill(0));
+            Some(other)
+        });
+        *row = Arc::new(Row { content, ..(**row).clone() });
         has_holes = true;
     }
     has_holes.then_some(holes)
@@ -107,19 +117,20 @@ fn is_erased(chunk: &[u8]) -> bool {
 const LEAST_CHUNK_BYTES: usize = 512;
 
 /// The tree, with the zeros that files lack at their ends beside a state; none if no file does. What stands before
-/// those zeros may be of another state: a write may have been cut whose file had not grown on the medium.
-fn grown(state: &State, found: &Tree) -> Option<Tree> {
+/// those zeros may be of another state: a write may have been cut whose file had not grown on the medium. The
+/// file behind a name is that of `named`.
+fn grown(named: &State, known: &State, found: &Tree) -> Option<Tree> {
     let mut grown = found.clone();
     let mut has_grown = false;
     for (path, row) in &mut grown.rows {
-        let Some(known) = state.tree.rows.get(path) else { continue };
-        let lacks = known
-            .content
-            .get(row.content.len()..)
-            .is_some_and(|rest| !rest.is_empty() && rest.iter().all(|byte| *byte == 0));
+        let Some(inode) = named.tree.rows.get(path).map(|row| row.inode) else { continue };
+        let mut rows = known.tree.rows.values();
+        let Some(known) = rows.find(|row| row.inode == inode) else { continue };
+        let lacks = row.content.len() < known.content.len()
+            && known.content.bytes().skip(row.content.len()).all(|byte| byte == 0);
         if known.facts.kind == FileType::Regular && lacks {
             let mut longer = (**row).clone();
-            Arc::make_mut(&mut longer.content).resize(known.content.len(), 0);
+            longer.content = row.content.grown_to(known.content.len());
             longer.facts.size_bytes = known.facts.size_bytes;
             *row = Arc::new(longer);
             has_grown = true;
@@ -409,7 +420,7 @@ fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &
     }
     let mut versions: Vec<&Row> = Vec::new();
     for row in history.rows_of(inode, since..=last).filter_map(<[_]>::first) {
-        if versions.last().is_none_or(|last| !Arc::ptr_eq(&last.content, &row.content)) {
+        if versions.last().is_none_or(|last| !last.content.is_shared_with(&row.content)) {
             versions.push(row);
         }
     }

@@ -3,14 +3,16 @@
 
 use crate::history::{History, Window};
 use crate::judgement::{Judgement, Mismatch};
+use crate::mixture::has_page;
 use crate::tree::{Row, Tree};
-use fs_api::InodeNumber;
+use fs_api::{InodeNumber, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 // `UBIFS_BLOCK_SIZE`: a data node holds a block, and each is on the medium or not.
-/// Bytes that are written as one.
+/// Bytes that are written as one: blocks are pages.
 const BLOCK_BYTES: usize = 4096;
+const _: () = assert!(BLOCK_BYTES == PAGE_BYTES);
 
 /// Rows of a file since it was safe, each once.
 type Versions<'a> = Vec<&'a Arc<Row>>;
@@ -72,20 +74,11 @@ fn has_same_name(known: &Row, found: &Row) -> bool {
 fn is_of_versions(versions: &[&Arc<Row>], found: &Row) -> bool {
     let sizes = || versions.iter().map(|row| row.content.len());
     let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else { return false };
-    let block_of = |row: &Row, start: usize, end: usize| {
-        let bytes = row.content.get(start..row.content.len().min(end)).unwrap_or_default();
-        let mut block = bytes.to_vec();
-        block.resize(end - start, 0);
-        block
-    };
-    let mut blocks = found.content.chunks(BLOCK_BYTES).enumerate();
+    let mut blocks = found.content.pages().enumerate();
     versions.iter().any(|row| row.facts.permissions == found.facts.permissions)
         && versions.iter().any(|row| row.facts.owner == found.facts.owner)
         && (least..=most).contains(&found.content.len())
-        && blocks.all(|(at, bytes)| {
-            let start = at * BLOCK_BYTES;
-            versions.iter().any(|row| block_of(row, start, start + bytes.len()) == bytes)
-        })
+        && blocks.all(|(at, bytes)| versions.iter().any(|row| has_page(&row.content, at, bytes)))
 }
 
 /// What was safe and is not there, else what stands where no state has it.

@@ -13,6 +13,7 @@ mod application;
 mod card_cuts;
 mod changes;
 mod check;
+mod content;
 mod coverage;
 mod cuts;
 mod draw;
@@ -49,6 +50,7 @@ mod unflushed;
 
 pub use card_cuts::Cached;
 pub use check::{Check, CheckFailure, CheckGroup, CheckOutcome, FilesOfCut, Verdict};
+pub use content::Content;
 pub use cuts::{Crash, Cuts, Outcome, TornOutcome, Violation};
 pub use error::CrashError;
 pub use expectation::{Acknowledged, Broken, Expectation, Held, Rest, Symptom};

@@ -1,17 +1,17 @@
 //! Bytes of a file that stem from several of its versions.
 
+use crate::content::Content;
 use crate::tree::Row;
-use fs_api::PAGE_BYTES;
 
 /// True if each byte is that of a version; what lies behind a version's end counts as zero.
 pub(crate) fn is_mixture(versions: &[&Row], found: &Row) -> bool {
-    has_size_between(versions, found) && is_of_bytes(versions, usize::MAX, &found.content)
+    has_size_between(versions, found) && is_of_bytes(versions, &found.content)
 }
 
 /// As [`is_mixture`], but behind the shortest length that the file had, cut bytes can show again.
 pub(crate) fn is_mixture_with_old_tail(versions: &[&Row], found: &Row) -> bool {
     let end = versions.iter().map(|row| row.content.len()).min().unwrap_or(0);
-    has_size_between(versions, found) && is_of_bytes(versions, end, &found.content[..end])
+    has_size_between(versions, found) && is_of_bytes(versions, &found.content.cut_to(end))
 }
 
 /// Any size between the shortest and the longest, since bytes and size are written apart.
@@ -21,16 +21,14 @@ fn has_size_between(versions: &[&Row], found: &Row) -> bool {
     (least..=most).contains(&found.content.len())
 }
 
-/// True if each of these bytes is that of a version at its place. Versions count as zero from `end` on.
+/// True if each of these bytes is that of a version at its place.
 // Versions are not copied: a file of megabytes that was written page by page has hundreds of them.
-fn is_of_bytes(versions: &[&Row], end: usize, found: &[u8]) -> bool {
-    let cut = |row: &Row| -> usize { row.content.len().min(end) };
+fn is_of_bytes(versions: &[&Row], found: &Content) -> bool {
     // Most of the pages of a file are as one of its versions has them. So whole pages are compared first, and single
     // bytes only where no version has the page.
     let mut nearest = versions.len().saturating_sub(1);
-    found.chunks(PAGE_BYTES).enumerate().all(|(number, page)| {
-        let at = number * PAGE_BYTES;
-        let has = |row: &Row| has_page(&row.content[..cut(row)], at, page);
+    found.pages().enumerate().all(|(number, page)| {
+        let has = |row: &Row| has_page(&row.content, number, page);
         // Pages that follow each other stem from the same version more often than not.
         if versions.get(nearest).is_some_and(|row| has(row)) {
             return true;
@@ -39,15 +37,15 @@ fn is_of_bytes(versions: &[&Row], end: usize, found: &[u8]) -> bool {
             nearest = other;
             return true;
         }
-        let byte = |row: &Row, at: usize| row.content[..cut(row)].get(at).copied().unwrap_or(0);
+        let byte = |row: &Row, at: usize| row.content.page(number).get(at).copied().unwrap_or(0);
         let mut bytes = page.iter().enumerate();
-        bytes.all(|(within, found)| versions.iter().any(|row| byte(row, at + within) == *found))
+        bytes.all(|(at, found)| versions.iter().any(|row| byte(row, at) == *found))
     })
 }
 
-/// True if a version has these bytes at this place, with zeros behind its end.
-fn has_page(content: &[u8], at: usize, page: &[u8]) -> bool {
-    let known = content.get(at..).unwrap_or_default();
+/// True if a version has this page, with zeros behind its end.
+pub(crate) fn has_page(content: &Content, number: usize, page: &[u8]) -> bool {
+    let known = content.page(number);
     let (there, behind) = page.split_at(known.len().min(page.len()));
     known.starts_with(there) && behind.iter().all(|byte| *byte == 0)
 }
@@ -55,26 +53,27 @@ fn has_page(content: &[u8], at: usize, page: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::is_mixture;
+    use crate::content::Content;
     use crate::tree::Row;
     use crate::tree::made_up::tree;
     use random::Stream;
-    use std::sync::Arc;
 
     /// The same byte by byte: the definition.
     fn is_mixture_of_bytes(versions: &[&Row], found: &Row) -> bool {
         let sizes = versions.iter().map(|row| row.content.len());
         let (least, most) = (sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0));
-        let byte = |row: &Row, at: usize| row.content.get(at).copied().unwrap_or(0);
+        let byte = |row: &Row, at: usize| row.content.byte(at).unwrap_or(0);
         (least..=most).contains(&found.content.len())
-            && (0..found.content.len())
-                .all(|at| versions.iter().any(|row| byte(row, at) == found.content[at]))
+            && (0..found.content.len()).all(|at| {
+                versions.iter().any(|row| byte(row, at) == found.content.byte(at).expect("within"))
+            })
     }
 
     #[test]
     fn pages_and_bytes_say_the_same() {
         let mut stream = Stream::new(1, "mixtures");
         let empty = tree(&[("a", b"")]).rows[b"a".as_slice()].clone();
-        let row = |content: Vec<u8>| Row { content: Arc::new(content), ..(*empty).clone() };
+        let row = |content: Vec<u8>| Row { content: Content::new(&content), ..(*empty).clone() };
         let mut counts = [0, 0];
         for _ in 0..400 {
             // Few values and one odd byte now and then: some are mixtures, some are not.

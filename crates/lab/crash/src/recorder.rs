@@ -1,6 +1,7 @@
 //! A file system that is watched: every call that changes something is done on a model too, and the
 //! states that a cut may leave are noted.
 
+use crate::content::Content;
 use crate::reference::Sabotage;
 use crate::shadow_model::ShadowModel;
 use crate::tree::{Row, Tree};
@@ -178,7 +179,7 @@ impl<F: FileSystem> Recorder<F> {
             let mut tree = (*history.newest().tree).clone();
             let mut row = row.clone();
             row.facts.size_bytes = 0;
-            row.content = Arc::default();
+            row.content = Content::default();
             tree.rows.insert(path.to_vec(), Arc::new(row));
             history.push(begun_at, tree, None);
         }

@@ -1,6 +1,7 @@
 //! After a cut: mount, look, write once, unmount, mount again.
 
 use crate::card_cuts::Cached;
+use crate::content::Content;
 use crate::first_mount::FirstMount;
 use crate::guarantee::TornModel;
 use crate::history::{History, Window};
@@ -460,7 +461,8 @@ async fn write_once(machine: &Machine, mounted: &Mounted) -> Result<(), Errno> {
 /// After the next mount all is as it was before it, and the file written in between is there.
 fn compare_again(before: &Tree, after: &Tree, is_full: bool) -> Result<(), Fault> {
     let witness = after.rows.get(WITNESS);
-    let is_whole = witness.as_ref().is_some_and(|row| row.content[..] == WITNESS_CONTENT);
+    let is_whole =
+        witness.as_ref().is_some_and(|row| row.content.is_same(&Content::new(&WITNESS_CONTENT)));
     if !is_whole && !is_full {
         let found = witness.map_or("nothing".into(), |row| row.describe());
         return Err(Fault::new(ViolationKind::Unstable, WITNESS, "all that was written", &found));

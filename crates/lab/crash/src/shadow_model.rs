@@ -1,6 +1,7 @@
 //! The shadow of a watched file system: a model to which every call is applied too, and the history that its
 //! states make.
 
+use crate::content::Content;
 use crate::history::History;
 use crate::tree::{Row, Tree, read_row};
 use fs_api::{
@@ -9,7 +10,6 @@ use fs_api::{
 use mount::guarantee::Guarantee;
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use vfs::MemoryFileSystem;
 
 /// A model in memory that follows a file system call by call, with the history of its states.
@@ -18,7 +18,7 @@ pub struct ShadowModel {
     /// Inodes of the model by those of the file system.
     pub(crate) numbers: RefCell<BTreeMap<InodeNumber, InodeNumber>>,
     /// Bytes of the model's files that did not change since they were last looked at.
-    contents: RefCell<BTreeMap<InodeNumber, Arc<Vec<u8>>>>,
+    contents: RefCell<BTreeMap<InodeNumber, Content>>,
     pub(crate) history: RefCell<History>,
 }
 
@@ -140,7 +140,7 @@ async fn adopt(
     model
         .change(&MODEL_CALLER, number, &Changes { uid, gid, permissions, ..Changes::default() })
         .await?;
-    for (page, bytes) in row.content.chunks(PAGE_BYTES).enumerate() {
+    for (page, bytes) in row.content.pages().enumerate() {
         let mut whole = [0; PAGE_BYTES];
         whole[..bytes.len()].copy_from_slice(bytes);
         model.write_page(&MODEL_CALLER, number, page as u64, &whole, 0..bytes.len()).await?;

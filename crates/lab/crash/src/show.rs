@@ -1,6 +1,7 @@
 //! One cut looked at closely: the tree that was found beside those of the application, and the chip.
 
 use crate::application::{Done, tree_after};
+use crate::content::Content;
 use crate::cuts::Crash;
 use crate::error::CrashError;
 use crate::expectation::{described, is_alike};
@@ -165,6 +166,6 @@ fn told(row: Option<&Arc<Row>>) -> String {
 }
 
 /// FNV-1a of 32 bits (Fowler, Noll and Vo): short enough for a table.
-fn check_sum(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+fn check_sum(content: &Content) -> u32 {
+    content.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,5 +1,6 @@
 //! What a file system shows, so that two of them can be compared row by row.
 
+use crate::content::Content;
 use fs_api::{Attributes, Errno, FileSystem, FileType, InodeNumber, PAGE_BYTES};
 use mount::guarantee::{Guarantee, Order};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,14 +40,13 @@ pub struct Row {
     /// All but the bytes.
     pub facts: Facts,
     /// Bytes of a regular file.
-    pub content: Arc<Vec<u8>>,
+    pub content: Content,
 }
 
 impl Row {
     /// True if both show the same; their inodes may have other numbers.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.facts == other.facts
-            && (Arc::ptr_eq(&self.content, &other.content) || self.content == other.content)
+        self.facts == other.facts && self.content.is_same(&other.content)
     }
 
     /// One line for messages.
@@ -147,7 +147,7 @@ impl Tree {
     /// read is noted if damage is allowed.
     pub(crate) async fn read_known<F: FileSystem>(
         file_system: &F,
-        contents: &mut BTreeMap<InodeNumber, Arc<Vec<u8>>>,
+        contents: &mut BTreeMap<InodeNumber, Content>,
         allows_damage: bool,
     ) -> Result<Self, (Vec<u8>, Errno)> {
         let mut tree = Self::default();
@@ -205,13 +205,17 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Uses the rows of `older` that are the same: what did not change is in memory once.
+    /// Uses the rows of `older` that are the same, and the pages of files: what did not change is in memory once.
     pub(crate) fn share(&mut self, older: &Self) {
         for (path, row) in &mut self.rows {
-            if let Some(old) = older.rows.get(path)
-                && old.inode == row.inode
-                && old.is_same(row)
-            {
+            let Some(old) = older.rows.get(path).filter(|old| old.inode == row.inode) else {
+                continue;
+            };
+            // Pages first: bytes that are the same are then one, and are not compared again.
+            if !row.content.is_shared_with(&old.content) {
+                Arc::make_mut(row).content.share(&old.content);
+            }
+            if old.is_same(row) {
                 *row = old.clone();
             }
         }
@@ -243,18 +247,19 @@ async fn read_content<F: FileSystem>(
     file_system: &F,
     inode: InodeNumber,
     size_bytes: u64,
-) -> Result<Vec<u8>, Errno> {
+) -> Result<Content, Errno> {
+    let (mut pages, mut start) = (Vec::new(), 0);
     let mut bytes = Vec::new();
     loop {
-        let start = bytes.len();
         // A byte more than there is: a file that ends here is seen to end.
         let rest = (size_bytes as usize).saturating_sub(start) + 1;
         let room = rest.min(16 * PAGE_BYTES);
-        bytes.resize(start + room, 0);
-        let count = file_system.read_bytes(inode, start as u64, &mut bytes[start..]).await?;
-        bytes.truncate(start + count);
+        bytes.resize(room, 0);
+        let count = file_system.read_bytes(inode, start as u64, &mut bytes).await?;
+        pages.extend(bytes[..count].chunks(PAGE_BYTES).map(Arc::from));
+        start += count;
         if count < room {
-            return Ok(bytes);
+            return Ok(pages.into_iter().collect());
         }
     }
 }
@@ -263,7 +268,7 @@ pub(crate) async fn read_row<F: FileSystem>(
     file_system: &F,
     inode: InodeNumber,
     attributes: &Attributes,
-    contents: &mut BTreeMap<InodeNumber, Arc<Vec<u8>>>,
+    contents: &mut BTreeMap<InodeNumber, Content>,
 ) -> Result<Row, Errno> {
     let is_directory = attributes.kind == FileType::Directory;
     let mut facts = Facts {
@@ -276,7 +281,7 @@ pub(crate) async fn read_row<F: FileSystem>(
         target: Vec::new(),
         extended: BTreeMap::new(),
     };
-    let mut content = Arc::default();
+    let mut content = Content::default();
     match attributes.kind {
         FileType::Symlink => facts.target = file_system.read_link(inode).await?,
         FileType::Regular => {
@@ -284,8 +289,7 @@ pub(crate) async fn read_row<F: FileSystem>(
             if let Some(known) = contents.get(&inode) {
                 content = known.clone();
             } else {
-                let bytes = read_content(file_system, inode, attributes.size_bytes).await?;
-                content = Arc::new(bytes);
+                content = read_content(file_system, inode, attributes.size_bytes).await?;
                 contents.insert(inode, content.clone());
             }
         }
@@ -308,6 +312,7 @@ pub(crate) async fn read_row<F: FileSystem>(
 #[cfg(test)]
 pub(crate) mod made_up {
     use super::{Facts, Row, Tree};
+    use crate::content::Content;
     use fs_api::FileType;
     use std::collections::BTreeMap;
     use std::sync::Arc;
@@ -324,7 +329,7 @@ pub(crate) mod made_up {
             target: Vec::new(),
             extended: BTreeMap::new(),
         };
-        Arc::new(Row { inode: 1, facts, content: Arc::new(bytes.to_vec()) })
+        Arc::new(Row { inode: 1, facts, content: Content::new(bytes) })
     }
 
     /// Files by their paths.

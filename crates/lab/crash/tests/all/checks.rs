@@ -20,9 +20,9 @@ fn crash() -> Crash {
 }
 
 /// All that a check sees of files.
-fn seen_of(cut: &FilesOfCut) -> Vec<(&[u8], u32, &[u8])> {
+fn seen_of(cut: &FilesOfCut) -> Vec<(&[u8], u32, Vec<u8>)> {
     let rows = cut.tree.rows.iter();
-    rows.map(|(path, row)| (&path[..], row.facts.permissions, &row.content[..])).collect()
+    rows.map(|(path, row)| (&path[..], row.facts.permissions, row.content.to_vec())).collect()
 }
 
 /// Runs all cuts with so many workers, and notes what the check is handed.

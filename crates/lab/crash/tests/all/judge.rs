@@ -2,7 +2,8 @@
 //! allows is accepted. A judge that accepts everything, or nothing, fails here.
 
 use crate::support::trees::{
-    At, content, directory, edit, file, guarantee, guarantees, remove, standard, symlink, told,
+    At, change_content, directory, edit, file, guarantee, guarantees, remove, standard, symlink,
+    told,
 };
 use crash::{
     ERASED_CHUNK, Guarantee, History, Judgement, LOST_GROWTH, Mismatch, Order, Tree, Window, judge,
@@ -66,42 +67,44 @@ const DAMAGES: &[Damage] = &[
     },
     Damage {
         name: "one wrong byte",
-        apply: |tree| edit(tree, "g", |row| content(row)[4998] ^= 1),
+        apply: |tree| edit(tree, "g", |row| change_content(row, |bytes| bytes[4998] ^= 1)),
         path: "g",
         expected: G,
         found: &[": 1 bytes are others, the first is byte 4998", ", with other bytes"],
     },
     Damage {
         name: "bytes of another file",
-        apply: |tree| edit(tree, "d/f", |row| content(row).fill(0xff)),
+        apply: |tree| edit(tree, "d/f", |row| change_content(row, |bytes| bytes.fill(0xff))),
         path: "d/f",
         expected: F,
         found: &[": 10000 bytes are others, the first is byte 0", ", with other bytes"],
     },
     Damage {
         name: "a block of zeros",
-        apply: |tree| edit(tree, "d/f", |row| content(row)[4096..8192].fill(0)),
+        apply: |tree| {
+            edit(tree, "d/f", |row| change_content(row, |bytes| bytes[4096..8192].fill(0)));
+        },
         path: "d/f",
         expected: F,
         found: &[": 4096 bytes are others, the first is byte 4096", ", with other bytes"],
     },
     Damage {
         name: "a shorter file",
-        apply: |tree| edit(tree, "d/f", |row| content(row).truncate(9999)),
+        apply: |tree| edit(tree, "d/f", |row| change_content(row, |bytes| bytes.truncate(9999))),
         path: "d/f",
         expected: F,
         found: &["links 1, 9999 bytes"],
     },
     Damage {
         name: "an empty file",
-        apply: |tree| edit(tree, "d/f", |row| content(row).clear()),
+        apply: |tree| edit(tree, "d/f", |row| change_content(row, Vec::clear)),
         path: "d/f",
         expected: F,
         found: &["links 1, 0 bytes"],
     },
     Damage {
         name: "a longer file",
-        apply: |tree| edit(tree, "d/f", |row| content(row).push(0)),
+        apply: |tree| edit(tree, "d/f", |row| change_content(row, |bytes| bytes.push(0))),
         path: "d/f",
         expected: F,
         found: &["links 1, 10001 bytes"],
@@ -384,7 +387,7 @@ fn bytes_of_a_write_are_old_or_new() {
     let tree = |bytes: &[u8]| tree_with("x", file(20, 0o644, bytes));
     let mixed = |chunks: [u8; 3]| tree(&chunks.map(|byte| [byte; 4096]).concat());
     let mut alien = mixed(*b"bba");
-    edit(&mut alien, "x", |row| content(row)[9000] = b'c');
+    edit(&mut alien, "x", |row| change_content(row, |bytes| bytes[9000] = b'c'));
     let longer = tree(&[b'a'; 12_289]);
     let shorter = tree(&[b'a'; 12_287]);
     let mut moded = mixed(*b"baa");
@@ -415,7 +418,7 @@ fn bytes_of_a_write_are_old_or_new() {
             }
             // Another file is none of the write's.
             let mut other = mixed(*b"baa");
-            edit(&mut other, "g", |row| content(row)[0] ^= 1);
+            edit(&mut other, "g", |row| change_content(row, |bytes| bytes[0] ^= 1));
             let mismatch = judged(&history, torn, &other).expect_err(&at);
             assert_eq!(mismatch.path, b"g", "{at}: {}", told(&mismatch));
             assert!(mismatch.was_safe, "{at}: {}", told(&mismatch));

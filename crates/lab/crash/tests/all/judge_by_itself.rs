@@ -1,7 +1,7 @@
 //! The judge where each name and each file is judged by itself: JFFS2 after a torn page. And what the words
 //! of a report say.
 
-use crate::support::trees::{At, content, edit, file, guarantee, remove, standard, told};
+use crate::support::trees::{At, change_content, edit, file, guarantee, remove, standard, told};
 use crash::{History, Judgement, Mismatch, Tree, judge};
 use nand::Torn;
 
@@ -135,10 +135,10 @@ fn chunks_are_those_of_the_file_that_was_written() {
     written.rows.insert(b"z".to_vec(), file(21, 0o644, &[b'b'; 4096]));
     let history = history("yaffs2", &[At::synced(&both), At::written(&written, 21)]);
     let mut half = both.clone();
-    edit(&mut half, "z", |row| content(row)[..2048].fill(b'b'));
+    edit(&mut half, "z", |row| change_content(row, |bytes| bytes[..2048].fill(b'b')));
     assert_eq!(judged(&history, Torn::Nothing, &half), Ok(Judgement::PartOfWrite));
     let mut wrong = both.clone();
-    edit(&mut wrong, "x", |row| content(row)[..2048].fill(b'b'));
+    edit(&mut wrong, "x", |row| change_content(row, |bytes| bytes[..2048].fill(b'b')));
     let mismatch = judged(&history, Torn::Nothing, &wrong).expect_err("x was not written");
     assert_eq!((mismatch.was_safe, &mismatch.path[..]), (true, b"x".as_slice()));
 }

@@ -145,6 +145,15 @@ fn zeros_of_a_truncate_are_lost_behind_a_write_that_was_cut() {
 }
 
 #[test]
+fn zeros_of_a_truncate_are_lost_while_bytes_behind_them_wait_in_memory() {
+    let calls = "open o f a,creat\ntruncate f 8192\nsync\npwrite o 0 1 t 0\nput n 644 1 1 r 0\n";
+    for cut in [8, 9] {
+        let lost = outcome(&YAFFS2, calls, "nothing", Some(cut), Recoveries::None);
+        assert_hazards(&lost, &[("lost-growth", 1)]);
+    }
+}
+
+#[test]
 fn erased_bytes_of_which_the_code_corrects_a_bit_are_those_of_an_erase() {
     let calls = "mkdir d0 755\nmkdir d0/e 755\nmkdir d1 755\nsymlink ring ring\nput n2 644 19088 1 t 0\n\
                  sleep 1s\nopen o n2 rw,creat,trunc\n";

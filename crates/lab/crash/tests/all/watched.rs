@@ -110,7 +110,7 @@ fn line(tree: &Tree) -> String {
         if *links > 1 {
             let _ = write!(text, " x{links}");
         }
-        for run in row.content.chunk_by(|a, b| a == b) {
+        for run in row.content.to_vec().chunk_by(|a, b| a == b) {
             let _ = write!(text, " {}*{}", run.len(), run[0]);
         }
     }

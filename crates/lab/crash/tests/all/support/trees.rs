@@ -1,6 +1,6 @@
 //! Trees and histories that are made by hand.
 
-use crash::{Facts, Guarantee, History, Mismatch, Order, Row, Tree, find_guarantee};
+use crash::{Content, Facts, Guarantee, History, Mismatch, Order, Row, Tree, find_guarantee};
 use fs_api::{FileType, InodeNumber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ fn row(inode: InodeNumber, kind: FileType, permissions: u32) -> Row {
         target: Vec::new(),
         extended: BTreeMap::new(),
     };
-    Row { inode, facts, content: Arc::default() }
+    Row { inode, facts, content: Content::default() }
 }
 
 pub(crate) fn file(inode: InodeNumber, permissions: u32, bytes: &[u8]) -> Arc<Row> {
     let mut row = row(inode, FileType::Regular, permissions);
     row.facts.size_bytes = bytes.len() as u64;
-    row.content = Arc::new(bytes.to_vec());
+    row.content = Content::new(bytes);
     Arc::new(row)
 }
 
@@ -85,8 +85,11 @@ pub(crate) fn edit(tree: &mut Tree, path: &str, change: impl FnOnce(&mut Row)) {
     }
 }
 
-pub(crate) fn content(row: &mut Row) -> &mut Vec<u8> {
-    Arc::make_mut(&mut row.content)
+/// Changes the bytes of a file.
+pub(crate) fn change_content(row: &mut Row, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = row.content.to_vec();
+    change(&mut bytes);
+    row.content = Content::new(&bytes);
 }
 
 /// A call of a history: the tree that it leads to, and what returned afterwards.
