@@ -45,21 +45,29 @@ pub fn judge(
         return Ok(Judgement::Hazard(hazard));
     }
     // Holes are what the same chunks are once the erase is complete: where those are allowed, bytes of the erase are
-    // what its cut leaves of them.
+    // what its cut leaves of them. Another file may have lost its growth by then.
     if torn == Torn::DataOnly
         && hazards.contains(&ERASED_CHUNK)
         && let Some(holes) = with_holes(found)
-        && judge_as_found(history, window, torn, &holes).is_ok()
+        && (judge_as_found(history, window, torn, &holes).is_ok()
+            || has_lost_growth(history, window, torn, &holes))
     {
         return Ok(Judgement::Hazard(&ERASED_CHUNK));
     }
-    // Only a file system that has this hazard is judged a second time.
-    if !hazards.contains(&LOST_GROWTH) {
-        return judged;
+    if has_lost_growth(history, window, torn, found) {
+        return Ok(Judgement::Hazard(&LOST_GROWTH));
     }
-    // Zeros that a truncate added exist in memory alone until a checkpoint; with them the tree must be allowed. Any
-    // state may have them: a write behind them takes the checkpoint away before its bytes are on the medium
-    // (`yaffs2_checkpt_invalidate`).
+    judged
+}
+
+/// True if the tree is allowed with zeros that a truncate added. They exist in memory alone until a checkpoint.
+// Any state may have them: a write behind them takes the checkpoint away before its bytes are on the medium
+// (`yaffs2_checkpt_invalidate`).
+fn has_lost_growth(history: &History, window: &Window, torn: Torn, found: &Tree) -> bool {
+    // Only a file system that has this hazard is judged a second time.
+    if !history.guarantee().hazards.contains(&LOST_GROWTH) {
+        return false;
+    }
     let (first, last) = (*window.states.start(), *window.states.end());
     let is_allowed = |named: &State, known: &State| {
         grown(named, known, found)
@@ -68,10 +76,9 @@ pub fn judge(
     // A file whose bytes are not written yet may have been longer by zeros alone before the window began.
     let dirty_since = window.dirty.values().copied().min().unwrap_or(first).min(first);
     let older = &history.states()[dirty_since..first];
-    let has_grown = history.states()[first..=last].iter().rev().any(|state| {
+    history.states()[first..=last].iter().rev().any(|state| {
         is_allowed(state, state) || older.iter().rev().any(|older| is_allowed(state, older))
-    });
-    if has_grown { Ok(Judgement::Hazard(&LOST_GROWTH)) } else { judged }
+    })
 }
 
 /// Nothing is promised: a tree is a state of the calls, or a hazard.

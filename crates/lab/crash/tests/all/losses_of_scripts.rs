@@ -22,6 +22,9 @@ const YAFFS2: Bench = Bench { kind: "yaffs2", blocks: 64, pages_per_block: 16 };
 /// The page that cut 175 tears ends a block: it has copies of names, and the summary.
 const COPIED_NAME: &str = include_str!("support/copied-name.ops");
 
+/// Cut 127 is that of an erase of a block with bytes of a file that is being made empty.
+const ERASE_BESIDE_LOST_GROWTH: &str = include_str!("support/erase-beside-lost-growth.ops");
+
 /// What the cuts of a script show; all of its cuts without `only`.
 fn outcome(
     bench: &Bench,
@@ -169,4 +172,14 @@ fn what_the_first_cut_left_explains_a_finding_behind_the_second() {
     let then = vec!["0:prefix".parse().expect("a cut")];
     let torn = outcome(&YAFFS2, calls, "data-only", Some(22), Recoveries::Only(then));
     assert_hazards(&torn, &[]);
+}
+
+/// The growth of one file is lost by the first write behind it, and the erase that follows leaves bytes in another.
+#[test]
+fn bytes_of_an_erase_may_stand_beside_a_lost_growth() {
+    let calls = ERASE_BESIDE_LOST_GROWTH;
+    let erased = outcome(&YAFFS2, calls, "data-only", Some(127), Recoveries::None);
+    assert_hazards(&erased, &[("erased-chunk", 1)]);
+    let lost = outcome(&YAFFS2, calls, "nothing", Some(127), Recoveries::None);
+    assert_hazards(&lost, &[("lost-growth", 1)]);
 }
