@@ -6,13 +6,14 @@ use crate::judge_checkpoints::checkpoints;
 use crate::judge_names::names_in_order;
 use crate::judge_sectors::sectors;
 use crate::judgement::{Judgement, Mismatch};
-use crate::mixture::{is_mixture, is_mixture_with_old_tail};
+use crate::mixture::{is_mixture, is_mixture_with_old_tail, is_mixture_with_older};
 use crate::tree::{Facts, Row, Tree};
 use fs_api::{FileType, InodeNumber};
-use mount::guarantee::{ERASED_CHUNK, LOST_GROWTH, OLD_TAIL, Order, PAGES_IN_ANY_ORDER};
+use mount::guarantee::{ERASED_CHUNK, LOST_GROWTH, OLD_CHUNK, OLD_TAIL, Order, PAGES_IN_ANY_ORDER};
 use mtd::ECC_STEP_BYTES;
 use nand::Torn;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Judges a tree by what may be found after a cut.
@@ -173,17 +174,30 @@ fn judge_as_found(
         Compared::Differing(differing) => differing,
     };
     // A state that differs in bytes alone may be one with a write that was under way.
-    for (at, files) in differing.iter().enumerate() {
-        let Some(files) = files else { continue };
-        let allowed = files.iter().all(|(inode, path)| match order {
-            Order::Calls => is_part_of_write(&states[at..], path, *inode, found),
-            Order::CallsWithChunks | Order::EachByItself => {
-                is_of_chunks(history, window, *inode, &found.rows[path])
-            }
-            Order::NamesInOrder | Order::Checkpoints | Order::Sectors | Order::Pages => false,
-        });
-        if allowed {
-            return Ok(states[at].hazard.map_or(Judgement::PartOfWrite, Judgement::Hazard));
+    let struck = |allows: &dyn Fn(usize, InodeNumber, &[u8]) -> bool| {
+        differing.iter().enumerate().position(|(at, files)| {
+            let files = files.as_ref();
+            files.is_some_and(|files| files.iter().all(|(inode, path)| allows(at, *inode, path)))
+        })
+    };
+    let is_part = |at: usize, inode: InodeNumber, path: &[u8]| match order {
+        Order::Calls => is_part_of_write(&states[at..], path, inode, found),
+        Order::CallsWithChunks | Order::EachByItself => {
+            is_of_chunks(history, window, inode, &found.rows[path], is_mixture)
+        }
+        Order::NamesInOrder | Order::Checkpoints | Order::Sectors | Order::Pages => false,
+    };
+    if let Some(at) = struck(&is_part) {
+        return Ok(states[at].hazard.map_or(Judgement::PartOfWrite, Judgement::Hazard));
+    }
+    if history.guarantee().hazards.contains(&OLD_CHUNK) {
+        let is_old = |_: usize, inode: InodeNumber, path: &[u8]| {
+            let known = versions_of(history, inode, 0..=*window.states.end());
+            let is_of = |versions: &[&Row], row: &Row| is_mixture_with_older(versions, &known, row);
+            is_of_chunks(history, window, inode, &found.rows[path], is_of)
+        };
+        if struck(&is_old).is_some() {
+            return Ok(Judgement::Hazard(&OLD_CHUNK));
         }
     }
     match order {
@@ -416,20 +430,29 @@ fn is_part_of_write(states: &[State], path: &[u8], inode: InodeNumber, found: &T
     }
 }
 
-/// True if a file was being written, and each of its bytes is one that it had since it was safe.
-fn is_of_chunks(history: &History, window: &Window, inode: InodeNumber, found: &Row) -> bool {
+/// True if a file was being written, and each of its bytes is one of those that it had since it was safe.
+fn is_of_chunks(
+    history: &History,
+    window: &Window,
+    inode: InodeNumber,
+    found: &Row,
+    is_of: impl Fn(&[&Row], &Row) -> bool,
+) -> bool {
     let (first, last) = (*window.states.start(), *window.states.end());
     // A file that was changed in memory before the window began has versions older than the window.
     let since = window.dirty.get(&inode).copied().unwrap_or(first).min(first);
     let states = &history.states()[since..=last];
-    if !states.iter().any(|state| state.written == Some(inode)) {
-        return false;
-    }
+    states.iter().any(|state| state.written == Some(inode))
+        && is_of(&versions_of(history, inode, since..=last), found)
+}
+
+/// The contents that a file had in these states, each once while it lasted.
+fn versions_of(history: &History, inode: InodeNumber, states: RangeInclusive<usize>) -> Vec<&Row> {
     let mut versions: Vec<&Row> = Vec::new();
-    for row in history.rows_of(inode, since..=last).filter_map(<[_]>::first) {
+    for row in history.rows_of(inode, states).filter_map(<[_]>::first) {
         if versions.last().is_none_or(|last| !last.content.is_shared_with(&row.content)) {
             versions.push(row);
         }
     }
-    is_mixture(&versions, found)
+    versions
 }

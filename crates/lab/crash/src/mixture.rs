@@ -14,6 +14,21 @@ pub(crate) fn is_mixture_with_old_tail(versions: &[&Row], found: &Row) -> bool {
     has_size_between(versions, found) && is_of_bytes(versions, &found.content.cut_to(end))
 }
 
+/// As [`is_mixture`], but behind the end of a version, a byte may be that of an older one.
+pub(crate) fn is_mixture_with_older(versions: &[&Row], older: &[&Row], found: &Row) -> bool {
+    has_size_between(versions, found)
+        && found.content.pages().enumerate().all(|(number, page)| {
+            let byte = |row: &Row, at: usize| row.content.page(number).get(at).copied();
+            let is_known = |at: usize, found: u8| {
+                let is_cut_off = versions.iter().any(|row| byte(row, at).is_none());
+                versions.iter().any(|row| byte(row, at).unwrap_or(0) == found)
+                    || is_cut_off && older.iter().any(|row| byte(row, at) == Some(found))
+            };
+            versions.iter().any(|row| has_page(&row.content, number, page))
+                || page.iter().enumerate().all(|(at, found)| is_known(at, *found))
+        })
+}
+
 /// Any size between the shortest and the longest, since bytes and size are written apart.
 fn has_size_between(versions: &[&Row], found: &Row) -> bool {
     let sizes = versions.iter().map(|row| row.content.len());
@@ -52,7 +67,7 @@ pub(crate) fn has_page(content: &Content, number: usize, page: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_mixture;
+    use super::{is_mixture, is_mixture_with_older};
     use crate::content::Content;
     use crate::tree::Row;
     use crate::tree::made_up::tree;
@@ -97,5 +112,26 @@ mod tests {
         }
         assert!(counts.iter().all(|count| *count > 20), "both answers come: {counts:?}");
         assert!(is_mixture(&[], &row(Vec::new())) && !is_mixture(&[], &row(vec![0])));
+    }
+
+    #[test]
+    fn older_bytes_stand_only_behind_the_end_of_a_version() {
+        let tree = tree(&[
+            ("older", b"aaaa"),
+            ("safe", b"bb"),
+            // A zero is no sign that nothing was written.
+            ("new", b"bb\0c"),
+            ("half", b"bbac"),
+            ("lost", b"ab\0c"),
+            ("alien", b"bbdc"),
+            ("longer", b"bb\0ca"),
+        ]);
+        let row = |name: &str| &*tree.rows[name.as_bytes()];
+        let (versions, older) = ([row("safe"), row("new")], [row("older")]);
+        let is = |found| is_mixture_with_older(&versions, &older, row(found));
+        assert!(is("new") && is("half"));
+        assert!(!is("lost"), "the bytes are safe");
+        assert!(!is("alien") && !is("longer"));
+        assert!(!is_mixture(&versions, row("half")));
     }
 }

@@ -2,8 +2,8 @@
 
 use fs_api::{DynFileSystem, Errno, FileSystem, Finding, Memory};
 use mount::guarantee::{
-    ALL_TORN, DOUBLED_NAME, Durable, ERASED_CHUNK, ExpectedFinding, Guarantee, LOST_GROWTH, Order,
-    RENAME_OVER_LINKED, REVIVED_TARGET, TORN_PAGE,
+    ALL_TORN, DOUBLED_NAME, Durable, ERASED_CHUNK, ExpectedFinding, Guarantee, LOST_GROWTH,
+    OLD_CHUNK, Order, RENAME_OVER_LINKED, REVIVED_TARGET, TORN_PAGE,
 };
 use mount::{
     BlockPath, Call, Counter, KernelMount, KernelSource, Kind, MTDBLOCK, Machine, MountError,
@@ -67,7 +67,14 @@ const GUARANTEE: Guarantee = Guarantee {
         // Spare areas that an erase left.
         ExpectedFinding { code: Code::BadTags.name(), torn: &[Torn::DataOnly] },
     ],
-    hazards: &[DOUBLED_NAME, ERASED_CHUNK, LOST_GROWTH, RENAME_OVER_LINKED, REVIVED_TARGET],
+    hazards: &[
+        DOUBLED_NAME,
+        ERASED_CHUNK,
+        LOST_GROWTH,
+        OLD_CHUNK,
+        RENAME_OVER_LINKED,
+        REVIVED_TARGET,
+    ],
 };
 
 /// A mounted YAFFS2, which its background task shares.

@@ -169,6 +169,17 @@ pub const ERASED_CHUNK: Hazard = Hazard {
     finding: None,
 };
 
+/// YAFFS2: collecting copies a header with the size that the medium has by then (`yaffs_gc_process_chunk`), and the scan
+/// takes away what is older than a smaller size in the newest header alone (`yaffs2_scan_chunk`). Chunks before that
+/// size may wait in the cache, whose slots are not written in the order of the file (`yaffs_grab_chunk_cache`). Until
+/// they are, the chunks that a truncate cut off are the newest of their numbers, if no erase has taken them yet.
+pub const OLD_CHUNK: Hazard = Hazard {
+    name: "old-chunk",
+    summary: "a file that was made shorter and is being written anew shows bytes that it had before: its header was \
+              collected while earlier chunks of it waited in the cache",
+    finding: None,
+};
+
 /// YAFFS2: making a file longer changes its size in memory alone (`yaffs_resize_file`); a checkpoint
 /// keeps it, and a module writes none at a sync while collecting is urgent.
 pub const LOST_GROWTH: Hazard = Hazard {

@@ -17,6 +17,8 @@ struct Bench {
 
 const JFFS2: Bench = Bench { kind: "jffs2", blocks: 40, pages_per_block: 64 };
 const JFFS2_SMALL: Bench = Bench { kind: "jffs2", blocks: 64, pages_per_block: 16 };
+/// A chip that three files of 3 MB fill.
+const YAFFS2_FULL: Bench = Bench { kind: "yaffs2", blocks: 28, pages_per_block: 16 };
 const YAFFS2: Bench = Bench { kind: "yaffs2", blocks: 64, pages_per_block: 16 };
 
 /// The page that cut 175 tears ends a block: it has copies of names, and the summary.
@@ -182,4 +184,18 @@ fn bytes_of_an_erase_may_stand_beside_a_lost_growth() {
     assert_hazards(&erased, &[("erased-chunk", 1)]);
     let lost = outcome(&YAFFS2, calls, "nothing", Some(127), Recoveries::None);
     assert_hazards(&lost, &[("lost-growth", 1)]);
+}
+
+/// The last program before the first of these cuts is a copy of the header, by the collector. Six chunks before its
+/// size were in the cache.
+#[test]
+fn a_file_that_is_written_anew_shows_bytes_that_were_cut_off() {
+    let calls = "mkdir d 755\nsymlink ring ring\ntry put f 644 3000000 65536 x 719\n\
+                 try put f 644 3000000 65536 x 719\ntry put f 644 3000000 65536 x 995\n";
+    for cut in [1034, 1035] {
+        let old = outcome(&YAFFS2_FULL, calls, "nothing", Some(cut), Recoveries::None);
+        assert_hazards(&old, &[("old-chunk", 1)]);
+    }
+    let whole = outcome(&YAFFS2_FULL, calls, "nothing", Some(1033), Recoveries::None);
+    assert_hazards(&whole, &[]);
 }
