@@ -6,8 +6,9 @@
 use fs_api::PAGE_BYTES;
 use std::sync::Arc;
 
-/// Bytes of a regular file.
-// Every page but the last has `PAGE_BYTES`, and none is empty: so equal contents have equal pages.
+/// Bytes of a regular file. Comparing two of them passes over the pages that they share.
+// Every page but the last has `PAGE_BYTES`, and none is empty: so equal contents have equal pages. `==` of `Arc<T: Eq>`
+// looks at the pointers first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     pages: Arc<[Page]>,
@@ -16,9 +17,20 @@ pub struct Content {
 type Page = Arc<[u8]>;
 
 impl Content {
-    /// Bytes in any pieces, in their order.
+    /// A content of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
-        bytes.chunks(PAGE_BYTES).map(Arc::from).collect()
+        Self::of_pages(bytes.chunks(PAGE_BYTES).map(Arc::from))
+    }
+
+    /// A content of these pages: `PAGE_BYTES` each, but for the last one.
+    pub(crate) fn of_pages(pages: impl IntoIterator<Item = Arc<[u8]>>) -> Self {
+        let pages: Arc<[Page]> = pages.into_iter().collect();
+        debug_assert!(
+            pages.iter().rev().skip(1).all(|page| page.len() == PAGE_BYTES),
+            "pages before the last are whole"
+        );
+        debug_assert!(pages.iter().all(|page| !page.is_empty()), "a page has a byte at least");
+        Self { pages }
     }
 
     /// Number of bytes.
@@ -29,13 +41,6 @@ impl Content {
     /// True without any byte.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
-    }
-
-    /// True if both are alike. Pages that they share are not compared.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.is_shared_with(other)
-            || self.pages.len() == other.pages.len()
-                && self.pages.iter().zip(&*other.pages).all(|(one, other)| is_same_page(one, other))
     }
 
     /// True if both are one in memory; such are alike.
@@ -95,7 +100,7 @@ impl Content {
         Self::new(&all)
     }
 
-    /// It with other bytes of the same number in place of its pages.
+    /// It with other bytes, as many, in place of those of some pages.
     pub(crate) fn with_pages(&self, mut change: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Self {
         let changed = |page: &Page| {
             change(page).map_or_else(
@@ -106,7 +111,7 @@ impl Content {
                 },
             )
         };
-        self.pages.iter().map(changed).collect()
+        Self::of_pages(self.pages.iter().map(changed))
     }
 
     /// Uses the pages of an older version that are alike: they are in memory once.
@@ -116,7 +121,7 @@ impl Content {
         }
         let mut shared = 0;
         let page = |(number, page): (usize, &Page)| match older.pages.get(number) {
-            Some(old) if is_same_page(old, page) => {
+            Some(old) if old == page => {
                 shared += 1;
                 old.clone()
             }
@@ -126,22 +131,6 @@ impl Content {
         let is_same = shared == pages.len() && shared == older.pages.len();
         *self = if is_same { older.clone() } else { Self { pages } };
     }
-}
-
-impl FromIterator<Page> for Content {
-    fn from_iter<I: IntoIterator<Item = Page>>(pages: I) -> Self {
-        let pages: Arc<[Page]> = pages.into_iter().collect();
-        debug_assert!(
-            pages.iter().rev().skip(1).all(|page| page.len() == PAGE_BYTES),
-            "pages before the last are whole"
-        );
-        debug_assert!(pages.iter().all(|page| !page.is_empty()), "a page has a byte at least");
-        Self { pages }
-    }
-}
-
-fn is_same_page(one: &Page, other: &Page) -> bool {
-    Arc::ptr_eq(one, other) || one == other
 }
 
 #[cfg(test)]
@@ -178,7 +167,7 @@ mod tests {
                 let cut = content.cut_to(other);
                 assert_eq!(cut.to_vec(), bytes[..other.min(length)]);
                 // A cut within a page, whose rest would be an empty page.
-                assert!(cut.is_same(&Content::new(&bytes[..other.min(length)])));
+                assert_eq!(cut, Content::new(&bytes[..other.min(length)]));
             }
         }
     }
@@ -189,14 +178,14 @@ mod tests {
         let mut bytes = counted(9000);
         bytes[PAGE_BYTES] ^= 1;
         let mut new = Content::new(&bytes);
-        assert!(!new.is_same(&old) && new != old);
+        assert_ne!(new, old);
         new.share(&old);
         let is_shared: Vec<bool> =
             new.pages.iter().zip(&*old.pages).map(|(new, old)| Arc::ptr_eq(new, old)).collect();
         assert_eq!(is_shared, [true, false, true]);
         assert_eq!(new.to_vec(), bytes);
         let mut same = Content::new(&counted(9000));
-        assert!(same.is_same(&old) && !same.is_shared_with(&old));
+        assert!(same == old && !same.is_shared_with(&old));
         same.share(&old);
         assert!(same.is_shared_with(&old));
     }

@@ -290,7 +290,7 @@ impl Counting<'_> {
 pub(crate) fn is_alike(one: &Row, other: &Row) -> bool {
     one.facts.kind == other.facts.kind
         && one.facts.target == other.facts.target
-        && one.content.is_same(&other.content)
+        && one.content == other.content
 }
 
 /// The bytes up to the last one that is not zero.

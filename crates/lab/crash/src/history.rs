@@ -218,7 +218,14 @@ impl History {
     }
 
     /// The newest state is due to a write to a file that has no name.
-    pub(crate) fn nameless_written(&mut self, row: Row) {
+    pub(crate) fn nameless_written(&mut self, mut row: Row) {
+        // A file that lost its name may be written for long: its versions share pages, as those in trees do.
+        let older = self.states.iter().rev().filter_map(|state| state.nameless.as_ref());
+        let named = self.rows.get(&row.inode).into_iter().flatten().rev();
+        let named = named.filter_map(|(_, rows)| rows.first());
+        if let Some(older) = older.chain(named).find(|older| older.inode == row.inode) {
+            row.content.share(&older.content);
+        }
         self.states.last_mut().expect("a history has a first state").nameless = Some(Arc::new(row));
     }
 
@@ -510,6 +517,23 @@ mod tests {
                     found.map(|rows| rows.iter().map(Arc::as_ptr).collect()).collect();
                 assert_eq!(found, expected, "{inode} in {first}..={last}");
             }
+        }
+    }
+
+    #[test]
+    fn versions_without_a_name_share_pages_with_those_before() {
+        let mut history =
+            History::new(find_guarantee("jffs2").expect("in the table"), Tree::default());
+        let named = Row { content: Content::new(&[1; 5000]), ..(*row(7)).clone() };
+        let rows = BTreeMap::from([(b"f".to_vec(), Arc::new(named.clone()))]);
+        history.push(0, Tree { rows, ..Tree::default() }, Some(7));
+        let mut last = named.content.clone();
+        for _ in 0..2 {
+            history.push(0, Tree::default(), Some(7));
+            history.nameless_written(Row { content: Content::new(&[1; 5000]), ..named.clone() });
+            let nameless = history.newest().nameless.as_ref().expect("just written");
+            assert!(nameless.content.is_shared_with(&last));
+            last = nameless.content.clone();
         }
     }
 }

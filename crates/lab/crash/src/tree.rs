@@ -46,7 +46,7 @@ pub struct Row {
 impl Row {
     /// True if both show the same; their inodes may have other numbers.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.facts == other.facts && self.content.is_same(&other.content)
+        self.facts == other.facts && self.content == other.content
     }
 
     /// One line for messages.
@@ -259,7 +259,7 @@ async fn read_content<F: FileSystem>(
         pages.extend(bytes[..count].chunks(PAGE_BYTES).map(Arc::from));
         start += count;
         if count < room {
-            return Ok(pages.into_iter().collect());
+            return Ok(Content::of_pages(pages));
         }
     }
 }

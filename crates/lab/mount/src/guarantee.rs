@@ -169,10 +169,11 @@ pub const ERASED_CHUNK: Hazard = Hazard {
     finding: None,
 };
 
-/// YAFFS2: collecting copies a header with the size that the medium has by then (`yaffs_gc_process_chunk`), and the scan
-/// takes away what is older than a smaller size in the newest header alone (`yaffs2_scan_chunk`). Chunks before that
-/// size may wait in the cache, whose slots are not written in the order of the file (`yaffs_grab_chunk_cache`). Until
-/// they are, the chunks that a truncate cut off are the newest of their numbers, if no erase has taken them yet.
+/// YAFFS2: collecting copies a header with the size that the medium has by then (`yaffs_gc_process_chunk`). The scan
+/// takes away older chunks by the size in the newest header, and by headers that are marked as shrinking, which a
+/// truncate does not mark (`yaffs2_scan_chunk`, `yaffs_resize_file`). Chunks before that size may wait in the cache,
+/// which is written slot by slot and not in the order of the file (`yaffs_flush_file_cache`). Until they are written,
+/// the chunks that a truncate cut off are the newest of their numbers, if no erase has taken them yet.
 pub const OLD_CHUNK: Hazard = Hazard {
     name: "old-chunk",
     summary: "a file that was made shorter and is being written anew shows bytes that it had before: its header was \

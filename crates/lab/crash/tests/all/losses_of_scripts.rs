@@ -1,7 +1,7 @@
 //! Scripts that searches found, with the cut that shows what real code loses there.
 //!
 //! `lost-attribute`, and `lost-name` by an erase: Linux 6.12 mounted the chips after these cuts, and after others of
-//! the same scripts, and showed the same names. `lost-growth`: the library yaffs-direct shows the same bytes.
+//! the same scripts, and showed the same names. `lost-growth`, `old-chunk`: the library yaffs-direct shows the same bytes.
 //! `rename-over-linked`: it shows memory that was freed in the place of the other name, and no such file later.
 
 use crash::{Crash, Cuts, Outcome, Recoveries, Sabotage, Setup, find_torn_model};
@@ -186,8 +186,8 @@ fn bytes_of_an_erase_may_stand_beside_a_lost_growth() {
     assert_hazards(&lost, &[("lost-growth", 1)]);
 }
 
-/// The last program before the first of these cuts is a copy of the header, by the collector. Six chunks before its
-/// size were in the cache.
+/// The last program before the first of these cuts is a copy of the header, by the collector. Chunks before its size
+/// are in the cache.
 #[test]
 fn a_file_that_is_written_anew_shows_bytes_that_were_cut_off() {
     let calls = "mkdir d 755\nsymlink ring ring\ntry put f 644 3000000 65536 x 719\n\
