@@ -22,6 +22,7 @@ from nandlab.vm import programs as programs_module
 from nandlab.vm.initramfs import Archive
 from nandlab.vm.kernels import extract_vmlinux, newest_release, rename_unless_there
 from nandlab.vm.machine import init_script, qemu_command
+from nandlab.vm.modules import needed_packages
 from nandlab.vm.programs import MACHINE_PROGRAMS
 
 DEADLINE_S = 900.0
@@ -64,6 +65,26 @@ def test_a_kernel_in_the_cache_needs_no_apt(tmp_path: Path) -> None:
     assert kernel == Kernel("6.12.5-amd64", "6.12.5-1", tree / "vmlinux", tree)
     with pytest.raises(VmUnavailable, match=r"no kernel of series 6\.1 "):
         find_kernel("6.1", cache=tmp_path, may_download=False)
+
+
+def test_build_programs_may_be_newer_than_the_kernel() -> None:
+    depends = (
+        "linux-headers-6.1.0-56-common (= 6.1.192-2), linux-kbuild-6.1 (>= 6.1.192-2), "
+        "linux-compiler-gcc-12-x86"
+    )
+    assert needed_packages(depends) == [
+        "linux-headers-6.1.0-56-common=6.1.192-2",
+        "linux-kbuild-6.1",
+    ]
+    depends = (
+        "linux-base (>= 4.12~), linux-headers-6.12.117+deb12-common (= 6.12.117-1), "
+        "linux-image-6.12.117+deb12-amd64 (= 6.12.117-1) | linux-image-other (= 6.12.117-1), "
+        "linux-kbuild-6.12.117+deb12, gcc-12"
+    )
+    assert needed_packages(depends) == [
+        "linux-headers-6.12.117+deb12-common=6.12.117-1",
+        "linux-kbuild-6.12.117+deb12",
+    ]
 
 
 def test_vmlinux_is_taken_out_of_its_compressed_image() -> None:

@@ -13,7 +13,9 @@ from nandlab.vm.programs import VmUnavailable, require_programs
 BUILD_PROGRAMS = ("gcc-12", "make")
 """What a build needs, besides the packages it downloads."""
 
-_NEEDED_PACKAGE = re.compile(r"^(linux-headers-\S+|linux-kbuild-\S+)")
+_NEEDED_PACKAGE = re.compile(
+    r"^(?P<name>linux-headers-\S+|linux-kbuild-\S+)(?: \((?P<relation>\S+) (?P<version>\S+)\))?$"
+)
 
 
 class ModuleBuildError(Exception):
@@ -37,7 +39,7 @@ def find_build_root(kernel: Kernel, *, may_download: bool = True) -> Path:
     headers of `block`, the style checker and what a patch that adds a scheduler changes. They are
     downloaded with apt once and kept beside the kernel.
 
-    Raises `VmUnavailable` when apt cannot give the packages in the version of the kernel.
+    Raises `VmUnavailable` when apt cannot give the packages in a version that fits the kernel.
     """
     root = kernel.tree / BUILD_ROOT
     with (kernel.tree / "build-root.lock").open("w", encoding="utf-8") as lock:
@@ -76,6 +78,21 @@ def build_modules(
     return built
 
 
+def needed_packages(depends: str) -> list[str]:
+    """Return what to build modules with, as apt names it, from the field Depends of the headers.
+
+    A package that the headers need in one version gets that version behind `=`. Linux 6.1 takes
+    build programs (linux-kbuild) of a newer version, too: mirrors keep the newest alone, so a
+    kernel that was kept for some weeks finds no other.
+    """
+    matches = (_NEEDED_PACKAGE.match(part.strip()) for part in depends.split(","))
+    return [
+        f"{match['name']}={match['version']}" if match["relation"] == "=" else match["name"]
+        for match in matches
+        if match
+    ]
+
+
 def _fetch(kernel: Kernel, root: Path) -> None:
     version = kernel.package_version
     series = ".".join(version.split(".")[:2])
@@ -83,9 +100,8 @@ def _fetch(kernel: Kernel, root: Path) -> None:
         scratch = Path(scratch_name)
         headers = download(f"linux-headers-{kernel.release}={version}", scratch)
         depends = call(["dpkg-deb", "-f", headers.name, "Depends"], scratch)
-        needed = (_NEEDED_PACKAGE.match(part.strip()) for part in depends.split(","))
         archives = [headers]
-        archives += [download(f"{match[1]}={version}", scratch) for match in needed if match]
+        archives += [download(package, scratch) for package in needed_packages(depends)]
         archives.append(download(f"linux-source-{series}={version}", scratch))
         tree = scratch / "tree"
         for archive in archives:
