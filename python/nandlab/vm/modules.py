@@ -81,9 +81,9 @@ def build_modules(
 def needed_packages(depends: str) -> list[str]:
     """Return what to build modules with, as apt names it, from the field Depends of the headers.
 
-    A package that the headers need in one version gets that version behind `=`. Linux 6.1 takes
-    build programs (linux-kbuild) of a newer version, too: mirrors keep the newest alone, so a
-    kernel that was kept for some weeks finds no other.
+    A package that the headers need in one version gets that version behind `=`; any other comes in
+    the newest one. The headers of 6.1 ask for build programs (linux-kbuild) of their version or a
+    newer one. Mirrors keep the newest alone, so a kernel that was kept for weeks finds no other.
     """
     matches = (_NEEDED_PACKAGE.match(part.strip()) for part in depends.split(","))
     return [

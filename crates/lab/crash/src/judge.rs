@@ -70,9 +70,14 @@ fn has_lost_growth(history: &History, window: &Window, torn: Torn, found: &Tree)
         return false;
     }
     let (first, last) = (*window.states.start(), *window.states.end());
+    // A cut of a recovery may bring a replaced file back besides.
+    let is_revived = |grown: &Tree| {
+        window.is_recovery_cut && history.hazard_behind_recoveries(window, grown).is_some()
+    };
     let is_allowed = |named: &State, known: &State| {
-        grown(named, known, found)
-            .is_some_and(|grown| judge_as_found(history, window, torn, &grown).is_ok())
+        grown(named, known, found).is_some_and(|grown| {
+            judge_as_found(history, window, torn, &grown).is_ok() || is_revived(&grown)
+        })
     };
     // A file whose bytes are not written yet may have been longer by zeros alone before the window began.
     let dirty_since = window.dirty.values().copied().min().unwrap_or(first).min(first);

@@ -548,6 +548,33 @@ fn a_revived_target_is_allowed_behind_cuts_of_recoveries_alone() {
     assert!(judged(&behind_recoveries, &more).is_err(), "another file is lost, too");
 }
 
+/// The zeros of a truncate are in memory alone, whatever else a cut of a recovery shows.
+#[test]
+fn a_lost_growth_is_allowed_beside_a_revived_target() {
+    let hazards = guarantee("yaffs2").hazards;
+    let hazard = hazards.iter().find(|one| one.name == "revived-target").expect("in the table");
+    let tree = |bytes: &[u8]| tree_with("x", file(20, 0o644, bytes));
+    let grown: Vec<u8> = [b'a'; 3000].into_iter().chain([0; 37]).collect();
+    // `g` is renamed over `d/f`; then `d/f` is there with its old bytes, and `g` is not.
+    let (mut revived, mut found) = (tree(&grown), tree(&grown[..3000]));
+    remove(&mut revived, "g");
+    remove(&mut found, "g");
+    let mut renamed = tree(&grown);
+    let moved = renamed.rows.remove(b"g".as_slice()).expect("a file");
+    renamed.rows.insert(b"d/f".to_vec(), moved);
+    let mut history = history("yaffs2", &[At::synced(&tree(&grown))]);
+    history.push_behind_recoveries(revived, hazard);
+    history.push(CUT_AT - 1, renamed, None);
+    let window = history.window(CUT_AT);
+    let behind_recoveries = Window { is_recovery_cut: true, ..window.clone() };
+    let judged = |window: &Window, found| judge(&history, window, Torn::Nothing, found);
+    assert_eq!(judged(&behind_recoveries, &found), Ok(Judgement::Hazard(&LOST_GROWTH)));
+    assert!(judged(&window, &found).is_err());
+    let mut more = found.clone();
+    remove(&mut more, "l");
+    assert!(judged(&behind_recoveries, &more).is_err(), "another name is lost, too");
+}
+
 /// Names that a directory gained while it was renamed, removed, or made again.
 #[test]
 fn a_directory_that_vanished_is_reported_beside_an_unsynced_call() {

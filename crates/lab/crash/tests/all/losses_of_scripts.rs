@@ -186,6 +186,19 @@ fn bytes_of_an_erase_may_stand_beside_a_lost_growth() {
     assert_hazards(&lost, &[("lost-growth", 1)]);
 }
 
+/// The mount after the first cut deletes what the rename replaced. A cut of that mount brings it back (`revived-target`),
+/// and the zeros that a truncate added to another file are on no page. This chip was not given to real code.
+#[test]
+fn a_growth_may_be_lost_while_a_replaced_file_comes_back() {
+    let calls = "mkdir d0 755\nmkdir d0/e 755\nput n2 644 2384 1 x 0\nput d0/n2 644 2362 1 t 0\n\
+                 symlink ../to/401 n3\nput big 644 2097152 4096 x 0\ntruncate n2 2421\n\
+                 mknod a-name-of-more-than-fifteen-bytes0 644 s\nput d0/e/n1 644 0 1 z 0\n\
+                 put d0/e/n3 644 0 1 z 0\nlink n2 n1\nsleep 1s\nrename d0/n2 n3\n";
+    let then = vec!["1:nothing".parse().expect("a cut")];
+    let lost = outcome(&YAFFS2, calls, "prefix", Some(881), Recoveries::Only(then));
+    assert_hazards(&lost, &[("lost-growth", 1)]);
+}
+
 /// The last program before the first of these cuts is a copy of the header, by the collector. Chunks before its size
 /// are in the cache.
 #[test]
